@@ -1,0 +1,157 @@
+//! One client connection: what it said of itself, what it is owed, and what it has sent that has not run.
+//!
+//! Must not know: nodes, slots' owners, sockets.
+
+use tsubaki_protocol::resp::Resp;
+use tsubaki_protocol::resp::request::RequestScanner;
+
+use crate::buffer::Output;
+use crate::pipeline::Pipeline;
+use crate::time::Time;
+use crate::worker::HoldId;
+
+/// One client connection.
+#[derive(Debug)]
+pub struct Client {
+    pub(crate) session: Session,
+    pub(crate) pipeline: Pipeline,
+    pub(crate) output: Output,
+    /// Bytes that have not run: the beginning of a request, or requests behind a pause.
+    pub(crate) input: Vec<u8>,
+    /// The scanner of a large request that is not whole.
+    pub(crate) scanner: Option<Box<RequestScanner>>,
+    /// The slots on which commands of this client wait, in order; almost always empty.
+    pub(crate) holds: Vec<(u16, HoldId)>,
+    /// Commands, each part of a split one counted, at nodes or waiting.
+    pub(crate) in_flight: usize,
+    /// Their bytes.
+    pub(crate) pending_bytes: usize,
+    /// Bytes of replies to parts of commands that are not answered whole.
+    pub(crate) split_bytes: usize,
+    /// The caller was told not to read it.
+    pub(crate) paused: bool,
+    /// Runs nothing more; is closed when all is answered and sent.
+    pub(crate) closing: bool,
+    /// Will send nothing more, but is owed what it asked for.
+    pub(crate) finished: bool,
+    /// Waits in the list of clients with output.
+    pub(crate) dirty: bool,
+    /// Waits in the list of clients to go on with.
+    pub(crate) resuming: bool,
+}
+
+/// What a client said of itself.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// As `CLIENT ID` tells.
+    pub(crate) id: u64,
+    /// The client's address, `host:port`.
+    pub(crate) address: String,
+    /// The proxy's address that it connected to.
+    pub(crate) local_address: String,
+    pub(crate) resp: Resp,
+    pub(crate) authenticated: bool,
+    pub(crate) name: Vec<u8>,
+    pub(crate) library: Vec<u8>,
+    pub(crate) library_version: Vec<u8>,
+    pub(crate) transaction: Option<Transaction>,
+    pub(crate) no_evict: bool,
+    pub(crate) no_touch: bool,
+    pub(crate) created: Time,
+    pub(crate) active: Time,
+    pub(crate) last_command: &'static str,
+}
+
+/// A transaction that was begun; nothing of it is sent anywhere.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Transaction {
+    /// Commands that were answered with QUEUED.
+    pub(crate) queued: u32,
+    /// A command was refused, so EXEC must fail for that reason first.
+    pub(crate) broken: bool,
+}
+
+impl Client {
+    pub(crate) fn new(session: Session) -> Self {
+        Self {
+            session,
+            pipeline: Pipeline::default(),
+            output: Output::default(),
+            input: Vec::new(),
+            scanner: None,
+            holds: Vec::new(),
+            in_flight: 0,
+            pending_bytes: 0,
+            split_bytes: 0,
+            paused: false,
+            closing: false,
+            finished: false,
+            dirty: false,
+            resuming: false,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn hold_on(&self, slot: u16) -> Option<HoldId> {
+        if self.holds.is_empty() {
+            return None;
+        }
+        let place = self.holds.binary_search_by_key(&slot, |(of, _)| *of).ok()?;
+        self.holds.get(place).map(|(_, hold)| *hold)
+    }
+
+    /// Remembers a hold on a slot that has none.
+    pub(crate) fn add_hold(&mut self, slot: u16, hold: HoldId) {
+        let place = self.holds.partition_point(|(of, _)| *of < slot);
+        self.holds.insert(place, (slot, hold));
+    }
+
+    /// Forgets the hold on a slot.
+    pub(crate) fn end_hold(&mut self, slot: u16) {
+        if let Ok(place) = self.holds.binary_search_by_key(&slot, |(of, _)| *of) {
+            self.holds.remove(place);
+        }
+    }
+
+    /// Replies that the client has not read, sent or not.
+    pub(crate) fn unread(&self) -> usize {
+        self.output.len() + self.pipeline.parked_bytes() + self.split_bytes
+    }
+}
+
+impl Session {
+    pub(crate) fn new(
+        id: u64,
+        address: String,
+        local_address: String,
+        authenticated: bool,
+        now: Time,
+    ) -> Self {
+        Self {
+            id,
+            address,
+            local_address,
+            resp: Resp::V2,
+            authenticated,
+            name: Vec::new(),
+            library: Vec::new(),
+            library_version: Vec::new(),
+            transaction: None,
+            no_evict: false,
+            no_touch: false,
+            created: now,
+            active: now,
+            last_command: "NULL",
+        }
+    }
+
+    /// What RESET does to a connection.
+    pub(crate) fn reset(&mut self, authenticated: bool) {
+        self.resp = Resp::V2;
+        self.authenticated = authenticated;
+        self.name.clear();
+        self.transaction = None;
+        self.no_evict = false;
+        self.no_touch = false;
+    }
+}

@@ -1,0 +1,48 @@
+//! Every fixed bound of the engine, with the reason for its number. What users may change is in [`Settings`](crate::settings::Settings).
+
+use std::time::Duration;
+
+/// Redirects (MOVED or ASK) that one command follows. A healthy cluster needs one, a moving slot two; more is a loop.
+pub(crate) const MAX_REDIRECTS: u8 = 5;
+
+/// Times that one command is sent again for other reasons (a read whose connection died). A second death in a row is news for the client.
+pub(crate) const MAX_RESENDS: u8 = 3;
+
+/// First and longest pause before a refused command is sent again. A key migrates in about a millisecond, an election takes seconds.
+pub(crate) const RETRY_PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
+
+/// How long an ASK holds. A command that could not follow it so soon goes by the map again: the slot may have moved on and be on its way back, and then ASKING would let the command in where its key is not. Moving a slot takes longer.
+pub(crate) const ASK_LIFE: Duration = Duration::from_millis(50);
+
+/// How often a held command looks again for a way to its slot when nothing wakes it earlier.
+pub(crate) const HOLD_CHECK: Duration = Duration::from_millis(50);
+
+/// First and longest pause between two connection attempts to a node that refuses. Below the time a command may wait, so that one attempt at least falls into it.
+pub(crate) const RECONNECT_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+/// A replica that refused, loads or is gone serves no reads for this long: a full sync or a restart takes seconds.
+pub(crate) const REPLICA_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Below this, an unfinished request is scanned again from its start when more arrives, which saves its scanner's memory. At most 4096 restarts of 4 KiB a frame.
+pub(crate) const RESCAN: usize = 4096;
+
+/// Buffers grown above this are given back when they run empty. Twice a full socket read, so that ordinary pipelines keep theirs.
+pub(crate) const KEEP_BUFFER: usize = 128 * 1024;
+
+/// Room for the places of a command's keys, kept for the next command: ordinary ones have fewer.
+pub(crate) const KEEP_KEYS: usize = 4096;
+
+/// A client's own buffers above this are given back when they run empty: with 10,000 clients what each keeps counts.
+pub(crate) const KEEP_CLIENT_BUFFER: usize = 16 * 1024;
+
+/// Request bytes at nodes or waiting, for one worker, above which its clients are not read. Half a pipeline of 1,000 clients with 1 MiB values.
+pub(crate) const MAX_PENDING_BYTES: usize = 512 * 1024 * 1024;
+
+/// Parked replies are moved together when this much is parked and less than half of it is still wanted.
+pub(crate) const PARKED_GARBAGE: usize = 64 * 1024;
+
+/// Least time between two requests for a refresh for the same reason by one worker. A refresh takes about a millisecond, and one answers all who wait.
+pub(crate) const REFRESH_PAUSE: Duration = Duration::from_millis(20);
+
+/// Replies that one read of one client may make before the others get their turn. COMMAND makes 100 KiB of nine bytes.
+pub(crate) const MAX_BURST: usize = 1024 * 1024;

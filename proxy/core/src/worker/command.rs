@@ -1,0 +1,290 @@
+//! What becomes of one command: refused, answered here, or on its way.
+
+use tsubaki_protocol::command::{Class, Command, Flags, ResolveError, Split};
+use tsubaki_protocol::resp::args::{Args, Span};
+use tsubaki_protocol::resp::write;
+use tsubaki_protocol::slot::Slot;
+
+use super::Worker;
+use super::input::Step;
+use crate::ClientId;
+use crate::action::{Action, Event, GatherId};
+use crate::backend::{Ticket, Traits};
+use crate::fanout::Fanout;
+use crate::fault::Fault;
+use crate::local::{self, Local};
+use crate::pipeline::Seq;
+use crate::time::Time;
+
+/// Where the keys of a command are.
+enum Keys {
+    None,
+    One(u16),
+    Several,
+}
+
+/// A command with its row and its bytes.
+#[derive(Clone, Copy)]
+struct Request<'a> {
+    command: &'static Command,
+    args: Args<'a>,
+    frame: &'a [u8],
+}
+
+impl Worker {
+    pub(super) fn command(&mut self, id: ClientId, frame: &[u8], spans: &[Span], now: Time) -> Step {
+        let args = Args::new(frame, spans);
+        let command = match Command::resolve(&args) {
+            Ok(command) => command,
+            Err(error) => {
+                self.unresolved(id, error, &args, now);
+                return Step::Done;
+            }
+        };
+        let Some(client) = self.clients.find_mut(id) else { return Step::Done };
+        // What a client becomes by these must not meet replies to what it was before.
+        if matches!(command.name, "hello" | "reset") && !client.pipeline.is_empty() {
+            return Step::Later;
+        }
+        self.stats.commands += 1;
+        client.session.last_command = command.name;
+        if !client.session.authenticated && !command.flags.contains(Flags::NO_AUTH) {
+            self.answer_error(id, "NOAUTH Authentication required.");
+            return Step::Done;
+        }
+        if client.session.transaction.is_some() && !local::leaves_transaction(command) {
+            self.queue(id, command, &args);
+            return Step::Done;
+        }
+        match command.class {
+            Class::Routed if command.blocks(&args) => {
+                self.refuse(id, command, "it can block, which needs a connection of its own")
+            }
+            Class::Routed => self.route(id, Request { command, args, frame }, now),
+            Class::Split(split) => self.split(id, split, Request { command, args, frame }, now),
+            Class::Local => self.local(id, command, &args, now),
+            Class::AllNodes(reason) | Class::Private(reason) | Class::Refused(reason) => {
+                self.refuse(id, command, reason)
+            }
+        }
+        Step::Done
+    }
+
+    fn unresolved(&mut self, id: ClientId, error: ResolveError, args: &Args<'_>, now: Time) {
+        self.stats.commands += 1;
+        if error == ResolveError::UnknownCommand && args.is(0, "tsubaki") {
+            self.tsubaki(id, args, now);
+            return;
+        }
+        if args.is(0, "post") || args.is(0, "host:") {
+            self.close_http(id);
+            return;
+        }
+        let mut reply = self.pool.take();
+        match self
+            .clients
+            .find_mut(id)
+            .and_then(|client| local::break_transaction(&mut client.session, args, &error))
+        {
+            Some(aborted) => write::error(&mut reply, &aborted),
+            None => error.write_reply(args, &mut reply),
+        }
+        self.answer_local(id, &reply);
+        self.pool.give(reply);
+    }
+
+    /// A browser that was lured into speaking HTTP to a Redis is not answered, as in Redis: what follows its headers could be commands.
+    fn close_http(&mut self, id: ClientId) {
+        let Some(client) = self.clients.find_mut(id) else { return };
+        client.closing = true;
+        let client = client.session.address.clone();
+        self.stats.protocol_errors += 1;
+        self.report(Event::ClientProtocol {
+            client,
+            error: "HTTP instead of RESP, possibly a cross-protocol attack".to_owned(),
+        });
+        self.close_if_done(id);
+    }
+
+    /// Inside MULTI: says QUEUED, and sends nothing.
+    fn queue(&mut self, id: ClientId, command: &'static Command, args: &Args<'_>) {
+        let supported =
+            matches!(command.class, Class::Local | Class::Routed | Class::Split(_)) && !command.blocks(args);
+        if let Some(transaction) =
+            self.clients.find_mut(id).and_then(|client| client.session.transaction.as_mut())
+        {
+            if supported {
+                transaction.queued += 1;
+            } else {
+                transaction.broken = true;
+            }
+        }
+        match command.class {
+            Class::AllNodes(reason) | Class::Private(reason) | Class::Refused(reason) => {
+                self.refuse(id, command, reason)
+            }
+            Class::Routed if !supported => {
+                self.refuse(id, command, "it can block, which needs a connection of its own")
+            }
+            Class::Local | Class::Routed | Class::Split(_) => self.answer_local(id, b"+QUEUED\r\n"),
+        }
+    }
+
+    fn refuse(&mut self, id: ClientId, command: &Command, reason: &str) {
+        self.stats.refused += 1;
+        let name = command.name.replace('|', " ");
+        self.answer_error(id, &format!("ERR '{name}' is not supported yet: {reason}"));
+    }
+
+    fn local(&mut self, id: ClientId, command: &'static Command, args: &Args<'_>, now: Time) {
+        self.stats.local += 1;
+        let mut reply = self.pool.take();
+        let Some(client) = self.clients.find_mut(id) else { return };
+        let context = local::Context { settings: &self.settings, topology: &self.topology, now };
+        let answer = local::answer(&mut client.session, command, args, &context, &mut reply);
+        self.finish_local(id, answer, reply, now);
+    }
+
+    /// TSUBAKI, which no server's table has.
+    fn tsubaki(&mut self, id: ClientId, args: &Args<'_>, now: Time) {
+        self.stats.local += 1;
+        let Some(client) = self.clients.find(id) else { return };
+        if !client.session.authenticated {
+            self.answer_error(id, "NOAUTH Authentication required.");
+            return;
+        }
+        let mut reply = self.pool.take();
+        let context = local::Context { settings: &self.settings, topology: &self.topology, now };
+        let answer = local::tsubaki(&client.session, args, &context, &mut reply);
+        self.finish_local(id, answer, reply, now);
+    }
+
+    fn finish_local(&mut self, id: ClientId, answer: Local, mut reply: Vec<u8>, now: Time) {
+        let Some(client) = self.clients.find_mut(id) else { return };
+        match answer {
+            Local::Answered => self.answer_local(id, &reply),
+            Local::Goodbye => {
+                self.answer_local(id, &reply);
+                if let Some(client) = self.clients.find_mut(id) {
+                    client.closing = true;
+                }
+            }
+            Local::Gather(wanted) => {
+                let seq = client.pipeline.reserve();
+                let clients = wanted.needs_clients();
+                let wanted = self.gathers.insert(wanted);
+                self.actions.push_back(Action::Gather(GatherId { client: id, seq, clients, wanted }));
+            }
+            Local::Nodes => {
+                let resp = client.session.resp;
+                let nodes = self.describe_nodes(now);
+                write::verbatim(&mut reply, "txt", nodes.as_bytes(), resp);
+                self.answer_local(id, &reply);
+            }
+        }
+        self.pool.give(reply);
+    }
+
+    fn route(&mut self, id: ClientId, request: Request<'_>, now: Time) {
+        let Request { command, args, frame } = request;
+        let slot = match self.find_keys(command, &args) {
+            Keys::None => Ticket::NO_SLOT,
+            Keys::One(slot) => slot,
+            Keys::Several => {
+                let name = command.name.replace('|', " ");
+                let text = format!(
+                    "CROSSSLOT Keys in request don't hash to the same slot ('{name}' runs on one node; give its keys one {{hash tag}})"
+                );
+                self.answer_error(id, &text);
+                return;
+            }
+        };
+        let Some(client) = self.clients.find_mut(id) else { return };
+        let seq = client.pipeline.reserve();
+        self.send(ticket(id, seq, Ticket::WHOLE, slot, command, now), frame, now);
+    }
+
+    fn split(&mut self, id: ClientId, split: Split, request: Request<'_>, now: Time) {
+        let Request { command, args, .. } = request;
+        if !matches!(self.find_keys(command, &args), Keys::Several) {
+            self.route(id, request, now);
+            return;
+        }
+        self.stats.split += 1;
+        let Some(client) = self.clients.find_mut(id) else { return };
+        let seq = client.pipeline.reserve();
+        let keys = std::mem::take(&mut self.scratch.keys);
+        let mut plan = std::mem::take(&mut self.scratch.plan);
+        plan.make(&args, &keys);
+        let fanout = self.fanouts.insert(Fanout::new(id, seq, split, &plan));
+        client.pipeline.split(seq, fanout);
+        let mut bytes = self.pool.take();
+        for (part, number) in plan.parts.iter().zip(0..) {
+            bytes.clear();
+            plan.write_part(part, split, &args, &keys, &mut bytes);
+            let is_spoilt = self.faults.is(Fault::MisorderedParts);
+            let number = if is_spoilt { (number + 1) % plan.parts.len() as u16 } else { number };
+            self.send(ticket(id, seq, number, part.slot, command, now), &bytes, now);
+        }
+        self.pool.give(bytes);
+        self.scratch.plan = plan;
+        self.scratch.keys = keys;
+    }
+
+    /// The slot of a command's keys. Where the arguments do not say where its keys are, any node has the right words for that.
+    #[inline]
+    fn find_keys(&mut self, command: &Command, args: &Args<'_>) -> Keys {
+        if let Some(key) = command.first_key_index(args).and_then(|index| args.at(index)) {
+            return Keys::One(Slot::of(key).index() as u16);
+        }
+        let keys = &mut self.scratch.keys;
+        if command.keys(args, keys).is_err() {
+            return Keys::None;
+        }
+        let mut slots = keys.iter().map(|key| Slot::of(args.at(*key as usize).unwrap_or_default()));
+        match slots.next() {
+            None => Keys::None,
+            Some(first) if slots.all(|slot| slot == first) => Keys::One(first.index() as u16),
+            Some(_) => Keys::Several,
+        }
+    }
+
+    pub(super) fn answer_error(&mut self, id: ClientId, text: &str) {
+        let mut reply = self.pool.take();
+        write::error(&mut reply, text);
+        self.answer_local(id, &reply);
+        self.pool.give(reply);
+    }
+
+    /// Answers the newest command at once, in its turn.
+    pub(super) fn answer_local(&mut self, id: ClientId, reply: &[u8]) {
+        let Some(client) = self.clients.find_mut(id) else { return };
+        let seq = client.pipeline.reserve();
+        self.stats.own_errors += u64::from(reply.first() == Some(&b'-'));
+        self.fill(id, seq, reply);
+    }
+}
+
+#[inline]
+fn ticket(client: ClientId, seq: Seq, part: u16, slot: u16, command: &Command, now: Time) -> Ticket {
+    let traits = if command.is_script() {
+        Traits::SCRIPT
+    } else if command.is_readonly() {
+        Traits::READ
+    } else {
+        Traits::default()
+    };
+    Ticket {
+        client,
+        seq,
+        part,
+        slot,
+        len: 0,
+        traits,
+        redirects: 0,
+        resends: 0,
+        refusals: 0,
+        arrived: now,
+        waiting: Time::default(),
+    }
+}

@@ -1,0 +1,225 @@
+//! From a client's bytes to commands, one after the other, until the bytes or the client's share run out.
+
+use tsubaki_protocol::resp::inline;
+use tsubaki_protocol::resp::request::{RequestError, RequestLimits, RequestScan, RequestScanner};
+
+use super::Worker;
+use crate::ClientId;
+use crate::action::{Action, Event};
+use crate::client::Client;
+use crate::limits::{KEEP_CLIENT_BUFFER, MAX_BURST, MAX_PENDING_BYTES, RESCAN};
+use crate::time::Time;
+use crate::timer::Due;
+
+/// Whether a command ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    Done,
+    /// It must wait until all commands before it are answered.
+    Later,
+}
+
+impl Worker {
+    pub(super) fn take_input(&mut self, id: ClientId, bytes: &[u8], now: Time) {
+        let Some(client) = self.clients.find_mut(id) else { return };
+        client.session.active = now;
+        if client.input.is_empty() {
+            let used = self.run(id, bytes, now);
+            if let (Some(client), Some(rest)) = (self.clients.find_mut(id), bytes.get(used..))
+                && !rest.is_empty()
+                && !client.closing
+            {
+                client.input.extend_from_slice(rest);
+            }
+        } else {
+            client.input.extend_from_slice(bytes);
+            self.run_input(id, now);
+        }
+    }
+
+    /// A paused client may have room again: run what waits, then have it read.
+    pub(super) fn resume(&mut self, id: ClientId, now: Time) {
+        let Some(client) = self.clients.find_mut(id) else { return };
+        client.resuming = false;
+        client.paused = false;
+        self.run_input(id, now);
+        if self.is_read(id) {
+            self.actions.push_back(Action::ResumeClient(id));
+        }
+        self.close_if_done(id);
+    }
+
+    /// True if a client is to be read. While stopping, only the other half of a request is still wanted.
+    pub(super) fn is_read(&self, id: ClientId) -> bool {
+        let wanted = |client: &Client| !self.draining || !client.input.is_empty();
+        self.clients.find(id).is_some_and(|client| !client.paused && !client.closing && wanted(client))
+    }
+
+    fn run_input(&mut self, id: ClientId, now: Time) {
+        let Some(client) = self.clients.find_mut(id) else { return };
+        if client.input.is_empty() {
+            return;
+        }
+        let mut input = std::mem::take(&mut client.input);
+        let used = self.run(id, &input, now);
+        let Some(client) = self.clients.find_mut(id) else { return };
+        if used == input.len() || client.closing {
+            input.clear();
+            if input.capacity() > KEEP_CLIENT_BUFFER {
+                input = Vec::new();
+            }
+        } else {
+            input.drain(..used);
+        }
+        client.input = input;
+    }
+
+    /// Runs the commands in `input`; returns how many of its bytes are done with.
+    fn run(&mut self, id: ClientId, input: &[u8], now: Time) -> usize {
+        if !self.may_run(id) {
+            return 0;
+        }
+        let mut scanner = match self.clients.find_mut(id).and_then(|client| client.scanner.take()) {
+            Some(scanner) => *scanner,
+            None => std::mem::take(&mut self.scratch.scanner),
+        };
+        let unread = self.clients.find(id).map_or(0, Client::unread);
+        let mut used = 0;
+        let mut partial = false;
+        loop {
+            let rest = input.get(used..).unwrap_or_default();
+            match scanner.scan(rest, &self.limits(id)) {
+                Ok(RequestScan::Array { len }) => {
+                    let frame = rest.get(..len).unwrap_or_default();
+                    if self.command(id, frame, scanner.spans(), now) == Step::Later {
+                        self.pause(id);
+                        break;
+                    }
+                    used += len;
+                }
+                Ok(RequestScan::Inline { len }) => {
+                    if self.inline(id, rest.get(..len).unwrap_or_default(), now) == Step::Later {
+                        self.pause(id);
+                        break;
+                    }
+                    used += len;
+                }
+                Ok(RequestScan::Empty { len }) => used += len,
+                Ok(RequestScan::Partial) => {
+                    partial = !rest.is_empty();
+                    break;
+                }
+                Err(error) => self.break_off(id, error),
+            }
+            if !self.may_run(id) || self.is_burst(id, unread, now) {
+                break;
+            }
+        }
+        self.keep_scanner(id, scanner, partial && input.len() - used >= RESCAN);
+        used
+    }
+
+    fn keep_scanner(&mut self, id: ClientId, mut scanner: RequestScanner, resume: bool) {
+        match self.clients.find_mut(id) {
+            Some(client) if resume => client.scanner = Some(Box::new(scanner)),
+            Some(_) | None => {
+                scanner.reset();
+                self.scratch.scanner = scanner;
+                self.scratch.shrink();
+            }
+        }
+    }
+
+    fn inline(&mut self, id: ClientId, line: &[u8], now: Time) -> Step {
+        let mut array = self.pool.take();
+        let mut step = Step::Done;
+        match inline::to_array(line, &mut array) {
+            Ok(false) => {}
+            Ok(true) => {
+                let mut scanner = RequestScanner::new();
+                // The line was within its own limit, which is all that Redis asks of it.
+                if let Ok(RequestScan::Array { len }) = scanner.scan(&array, &RequestLimits::default()) {
+                    step = self.command(id, array.get(..len).unwrap_or_default(), scanner.spans(), now);
+                }
+            }
+            Err(error) => self.break_off(id, error),
+        }
+        self.pool.give(array);
+        step
+    }
+
+    /// A request that is none: say so in turn, then close.
+    fn break_off(&mut self, id: ClientId, error: RequestError) {
+        self.stats.protocol_errors += 1;
+        let mut reply = Vec::new();
+        error.write(&mut reply);
+        self.answer_local(id, &reply);
+        if let Some(client) = self.clients.find_mut(id) {
+            client.closing = true;
+            let client = client.session.address.clone();
+            self.report(Event::ClientProtocol { client, error: error.to_string() });
+        }
+    }
+
+    fn limits(&self, id: ClientId) -> RequestLimits {
+        RequestLimits {
+            max_bulk: self.settings.max_bulk,
+            max_frame: self.settings.max_request,
+            authenticated: self.clients.find(id).is_some_and(|client| client.session.authenticated),
+            ..RequestLimits::default()
+        }
+    }
+
+    /// True if the client may run a command now; else it is paused, unless it is being closed.
+    fn may_run(&mut self, id: ClientId) -> bool {
+        // Where all together have too much under way, those who have more than their share wait.
+        let is_crowded = self.pending_bytes >= MAX_PENDING_BYTES;
+        let share = if is_crowded { MAX_PENDING_BYTES / self.clients.len().max(1) } else { usize::MAX };
+        let settings = &self.settings;
+        let Some(client) = self.clients.find_mut(id) else { return false };
+        if client.closing {
+            return false;
+        }
+        let crowded = client.pending_bytes > share;
+        let full = client.pipeline.len().max(client.in_flight) >= settings.max_in_flight
+            || client.pending_bytes >= settings.max_in_flight_bytes;
+        if full {
+            client.paused = true;
+        } else if crowded {
+            client.paused = true;
+            self.starving.push(id);
+        }
+        !full && !crowded
+    }
+
+    /// After a command: has this run made so many replies, all of the proxy's own, that others must get their turn and the
+    /// socket must get them first?
+    fn is_burst(&mut self, id: ClientId, unread: usize, now: Time) -> bool {
+        let is_burst = self.clients.find(id).is_some_and(|client| client.unread() > unread + MAX_BURST);
+        if is_burst {
+            self.pause(id);
+            self.timers.add(now, Due::Client(id));
+        }
+        is_burst
+    }
+
+    fn pause(&mut self, id: ClientId) {
+        if let Some(client) = self.clients.find_mut(id) {
+            client.paused = true;
+        }
+    }
+
+    /// After a reply: has a paused client half its share back, so that going on pays?
+    pub(super) fn stir_client(&mut self, id: ClientId) {
+        let settings = &self.settings;
+        if let Some(client) = self.clients.find_mut(id)
+            && client.paused
+            && !client.resuming
+            && client.pipeline.len().max(client.in_flight) <= settings.max_in_flight / 2
+            && client.pending_bytes <= settings.max_in_flight_bytes / 2
+        {
+            client.resuming = true;
+            self.resuming.push(id);
+        }
+    }
+}

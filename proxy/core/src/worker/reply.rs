@@ -1,0 +1,368 @@
+//! What a node said: to whom it belongs, and whether it is an answer or a reason to send again.
+
+use tsubaki_protocol::redirect::{self, Endpoint, Host, Refusal};
+use tsubaki_protocol::resp::reply::{ReplyScan, ReplyScanner};
+
+use super::Worker;
+use crate::action::{Event, RefreshReason};
+use crate::backend::{State, Ticket, Traits};
+use crate::fault::Fault;
+use crate::hold::Held;
+use crate::map::NodeId;
+use crate::pipeline::Seq;
+use crate::retry::{self, Verdict};
+use crate::time::Time;
+use crate::{BackendId, ClientId};
+
+/// Why a node's bytes end its connection.
+type Broken = String;
+
+impl Worker {
+    /// Bytes came from a node. They need not be kept.
+    pub fn handle_backend_input(&mut self, id: BackendId, bytes: &[u8], now: Time) {
+        self.stats.node_in_bytes += bytes.len() as u64;
+        let Some(backend) = self.backends.find_mut(id) else { return };
+        backend.heard = now;
+        let mut scanner = std::mem::take(&mut backend.scanner);
+        let taken = if backend.input.is_empty() {
+            self.take_replies(id, &mut scanner, bytes, now).map(|used| self.keep_input(id, bytes, used))
+        } else {
+            let mut input = std::mem::take(&mut backend.input);
+            input.extend_from_slice(bytes);
+            self.take_replies(id, &mut scanner, &input, now).map(|used| self.give_input(id, input, used))
+        };
+        match taken.and_then(|()| self.check_partial(id)) {
+            Ok(()) => {
+                if let Some(backend) = self.backends.find_mut(id) {
+                    backend.scanner = scanner;
+                }
+            }
+            Err(reason) => self.fail_backend(id, &reason, now),
+        }
+        self.settle(now);
+    }
+
+    fn keep_input(&mut self, id: BackendId, bytes: &[u8], used: usize) {
+        if let (Some(backend), Some(rest)) = (self.backends.find_mut(id), bytes.get(used..))
+            && !rest.is_empty()
+        {
+            let mut input = self.pool.take();
+            input.extend_from_slice(rest);
+            backend.input = input;
+        }
+    }
+
+    fn give_input(&mut self, id: BackendId, mut input: Vec<u8>, used: usize) {
+        if used == input.len() {
+            self.pool.give(input);
+            return;
+        }
+        input.drain(..used);
+        if let Some(backend) = self.backends.find_mut(id) {
+            backend.input = input;
+        }
+    }
+
+    /// A reply that no client may have unread need not be read to its end.
+    fn check_partial(&self, id: BackendId) -> Result<(), Broken> {
+        let limit = self.settings.max_output;
+        match self.backends.find(id) {
+            Some(backend) if backend.input.len() > limit => {
+                Err(format!("it sent a reply of more than {limit} bytes, which no client may leave unread"))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Takes the whole replies at the front of `input`; returns how many bytes they are.
+    fn take_replies(
+        &mut self,
+        id: BackendId,
+        scanner: &mut ReplyScanner,
+        input: &[u8],
+        now: Time,
+    ) -> Result<usize, Broken> {
+        let mut used = 0;
+        while let Some(rest) = input.get(used..).filter(|rest| !rest.is_empty()) {
+            let reply = match scanner.scan(rest) {
+                Ok(ReplyScan::Complete(reply)) => reply,
+                Ok(ReplyScan::Partial) => break,
+                Err(error) => return Err(error.to_string()),
+            };
+            let frame = rest.get(..reply.len).unwrap_or_default();
+            used += reply.len;
+            #[cfg(feature = "faults")]
+            self.spoil_queue(id);
+            self.take_reply(id, frame, reply.kind, now)?;
+        }
+        Ok(used)
+    }
+
+    #[inline]
+    fn take_reply(&mut self, id: BackendId, frame: &[u8], kind: u8, now: Time) -> Result<(), Broken> {
+        let Some(backend) = self.backends.find_mut(id) else { return Ok(()) };
+        if kind == b'>' {
+            return Ok(());
+        }
+        if let State::Greeting(_) = backend.state {
+            if backend.greeted(frame, kind)? {
+                self.backend_ready(id);
+            }
+            return Ok(());
+        }
+        let Some(ticket) = backend.tickets.front().copied() else {
+            let text =
+                String::from_utf8_lossy(if kind == b'-' { frame } else { b"a reply" }).trim_end().to_owned();
+            return Err(format!("it said something that nobody asked for: {text}"));
+        };
+        let len = ticket.len as usize;
+        if !backend.journal.front_was_sent(len) {
+            return Err("it answered a command that was not sent whole".to_owned());
+        }
+        backend.tickets.pop_front();
+        if kind == b'-'
+            && let Some(refusal) = self.refusal(&ticket, frame)
+            && let Some(backend) = self.backends.find_mut(id)
+        {
+            let request = backend.journal.front(len).to_vec();
+            backend.journal.drop_front(len);
+            self.refused(id, Held::new(ticket, request, now), &refusal, frame, now);
+            return Ok(());
+        }
+        let Some(backend) = self.backends.find_mut(id) else { return Ok(()) };
+        if ticket.traits.has(Traits::TRACKED) {
+            let request = backend.journal.front(len).to_vec();
+            backend.journal.drop_front(len);
+            self.ran(&ticket, &request, now);
+        } else {
+            backend.journal.drop_front(len);
+        }
+        if !ticket.traits.has(Traits::ASKING) {
+            self.stats.node_errors += u64::from(matches!(kind, b'-' | b'!'));
+            self.answer(&ticket, frame, now);
+        }
+        Ok(())
+    }
+
+    /// Reads an error as a node's refusal to run the command, if it is one. A script can return any error text after it
+    /// wrote, so of its errors only the servers' own whole texts count, and a redirect only for its own slot.
+    fn refusal<'a>(&self, ticket: &Ticket, frame: &'a [u8]) -> Option<Refusal<'a>> {
+        if ticket.traits.has(Traits::ASKING) {
+            return None;
+        }
+        let is_script = ticket.traits.has(Traits::SCRIPT) && !self.faults.is(Fault::ScriptRefusedByCode);
+        let refusal = redirect::parse(frame, is_script)?;
+        let is_own = match refusal {
+            Refusal::Moved { slot, .. } | Refusal::Ask { slot, .. } => !is_script || slot == ticket.slot,
+            _ => true,
+        };
+        is_own.then_some(refusal)
+    }
+
+    /// Gives a command, or its part, its final reply.
+    #[inline]
+    pub(super) fn answer(&mut self, ticket: &Ticket, reply: &[u8], now: Time) {
+        #[cfg(feature = "faults")]
+        let (ticket, reply) = &self.spoil_answer(ticket, reply);
+        self.untrack(ticket);
+        self.no_longer_pending(ticket.len);
+        self.stats.latency.record(now.since(ticket.arrived).as_micros() as u64);
+        let Some(client) = self.clients.find_mut(ticket.client) else {
+            self.stats.orphans += 1;
+            return;
+        };
+        client.in_flight = client.in_flight.saturating_sub(1);
+        client.pending_bytes = client.pending_bytes.saturating_sub(ticket.len as usize);
+        if ticket.part == Ticket::WHOLE {
+            self.fill(ticket.client, ticket.seq, reply);
+            return;
+        }
+        let Some(id) = client.pipeline.fanout(ticket.seq) else { return };
+        let Some(fanout) = self.fanouts.find_mut(id) else { return };
+        let is_whole = fanout.put(ticket.part, reply);
+        client.split_bytes += reply.len();
+        self.unread_bytes += reply.len();
+        if is_whole && let Some(fanout) = self.fanouts.remove(id) {
+            let mut merged = self.pool.take();
+            fanout.merge(&mut merged);
+            client.split_bytes = client.split_bytes.saturating_sub(fanout.reply_bytes());
+            self.unread_bytes = self.unread_bytes.saturating_sub(fanout.reply_bytes());
+            self.fill(fanout.client, fanout.seq, &merged);
+            self.pool.give(merged);
+        } else {
+            let unread = client.unread();
+            self.stir_client(ticket.client);
+            self.check_unread(ticket.client, unread);
+        }
+    }
+
+    /// Puts the reply of a request into its client's order, and sees whether the client may go on, or has too much unread.
+    #[inline]
+    pub(super) fn fill(&mut self, id: ClientId, seq: Seq, reply: &[u8]) {
+        let Some(client) = self.clients.find_mut(id) else { return };
+        let before = client.unread();
+        client.pipeline.fill(seq, reply, client.output.tail(&mut self.pool));
+        self.unread_bytes = (self.unread_bytes + client.unread()).saturating_sub(before);
+        if !client.dirty {
+            client.dirty = true;
+            self.dirty_clients.push(id);
+        }
+        let (unread, is_paused) = (client.unread(), client.paused);
+        if is_paused {
+            self.stir_client(id);
+        }
+        self.check_unread(id, unread);
+    }
+
+    /// Closes a client that left too much unread; where all together did, the one that left most.
+    #[inline]
+    fn check_unread(&mut self, id: ClientId, unread: usize) {
+        if unread > self.settings.max_output {
+            self.over_output_limit(id);
+        } else if self.unread_bytes > self.settings.max_total_output {
+            let most = self.clients.iter().max_by_key(|(_, client)| client.unread()).map(|(id, _)| id);
+            self.over_output_limit(most.unwrap_or(id));
+        }
+    }
+
+    #[cold]
+    fn over_output_limit(&mut self, id: ClientId) {
+        let Some(client) = self.clients.find(id) else { return };
+        if self.faults.is(Fault::IgnoredOutputLimit) {
+            return;
+        }
+        self.stats.output_limit += 1;
+        let event = Event::OutputLimit { client: client.session.address.clone(), bytes: client.unread() };
+        self.report(event);
+        self.close_client(id);
+    }
+
+    /// A node did not run a command: learn from what it said, and send the command again.
+    fn refused(&mut self, id: BackendId, mut held: Held, refusal: &Refusal<'_>, frame: &[u8], now: Time) {
+        let Some(backend) = self.backends.find(id) else { return };
+        let ticket = held.ticket;
+        let (node, on_replica) = (backend.node, backend.lane.replica);
+        self.count_refusal(refusal);
+        if let Refusal::Moved { slot, .. } | Refusal::Ask { slot, .. } = refusal
+            && ticket.slot == Ticket::NO_SLOT
+        {
+            // A key that the table does not know of (an option of a newer server): the node knows its slot.
+            self.untrack(&ticket);
+            held.ticket.traits = held.ticket.traits.without(Traits::TRACKED);
+            held.ticket.slot = *slot;
+        }
+        let ticket = held.ticket;
+        match retry::verdict(refusal, ticket.redirects) {
+            Verdict::Loop => {
+                self.redirect_loop(&ticket, frame, now);
+                return;
+            }
+            Verdict::Moved(endpoint) | Verdict::Ask(endpoint) if ticket.traits.has(Traits::SCRIPT) => {
+                self.redirect_script(&mut held, node, &endpoint, now);
+            }
+            Verdict::Moved(endpoint) => {
+                self.moved(node, ticket.slot, &endpoint, now);
+                self.rest_replica(node, on_replica, now);
+                held.follow(now);
+            }
+            Verdict::Ask(endpoint) => {
+                held.ask = self.endpoint(node, &endpoint).map(|address| self.map.node_at(&address));
+                held.follow(now);
+            }
+            Verdict::Pause => {
+                self.refused_for_now(node, on_replica, refusal, now);
+                // Redirects before it were no loop: a slot half moved answers ASK here and TRYAGAIN there.
+                held.ticket.redirects = 0;
+                held.refusal = Some(frame.to_vec());
+                held.put_off(now);
+                if on_replica {
+                    // Another node may serve it at once.
+                    held.not_before = now;
+                }
+            }
+        }
+        self.hold_until(held, Some(id), now);
+    }
+
+    fn redirect_loop(&mut self, ticket: &Ticket, frame: &[u8], now: Time) {
+        self.stats.redirect_loops += 1;
+        if self.faults.is(Fault::LeakedRedirect) {
+            self.answer(ticket, frame, now);
+            return;
+        }
+        let text =
+            format!("CLUSTERDOWN the nodes do not agree on who serves slot {}; try again later", ticket.slot);
+        self.fail_ticket(ticket, &text, now);
+    }
+
+    /// A MOVED teaches the map, if its node is the master that the map names; else the map has changed since the command
+    /// was sent.
+    fn moved(&mut self, node: NodeId, slot: u16, endpoint: &Endpoint<'_>, now: Time) {
+        let address = self.endpoint(node, endpoint);
+        if let Some(address) = &address
+            && self.map.master(slot) == Some(node)
+            && self.map.patch(slot, address, now)
+        {
+            self.track_lost(node, |of| of == slot, now);
+        }
+        self.refresh(RefreshReason::Moved, address, now);
+    }
+
+    /// A script can make up a redirect. So one that answers a script teaches nothing, and is followed only to nodes that
+    /// are known: an address of the script's choice must not be dialled, let alone told the password. Where it is not
+    /// known, the refresh shows whether it is true.
+    fn redirect_script(&mut self, held: &mut Held, node: NodeId, endpoint: &Endpoint<'_>, now: Time) {
+        self.refresh(RefreshReason::Moved, None, now);
+        held.ask = self.endpoint(node, endpoint).and_then(|address| self.map.id_of(&address));
+        match held.ask {
+            Some(_) => held.follow(now),
+            None => held.put_off(now),
+        }
+    }
+
+    /// Where an endpoint is; an empty host is that of the node that named it.
+    fn endpoint(&self, node: NodeId, endpoint: &Endpoint<'_>) -> Option<String> {
+        let addresses = &self.settings.address_map;
+        match endpoint.host {
+            Host::Named(host) => Some(addresses.apply(host, endpoint.port)),
+            Host::Same => {
+                let (host, _) = self.map.node(node)?.address.rsplit_once(':')?;
+                Some(addresses.apply(host, endpoint.port))
+            }
+            Host::Unknown => None,
+        }
+    }
+
+    fn refused_for_now(&mut self, node: NodeId, on_replica: bool, refusal: &Refusal<'_>, now: Time) {
+        self.rest_replica(node, on_replica, now);
+        match refusal {
+            Refusal::ClusterDown => self.refresh(RefreshReason::ClusterDown, None, now),
+            Refusal::ReadOnly => self.refresh(RefreshReason::ReadOnly, None, now),
+            Refusal::TryAgain
+            | Refusal::Loading
+            | Refusal::MasterDown
+            | Refusal::Moved { .. }
+            | Refusal::Ask { .. } => {}
+        }
+    }
+
+    /// A replica that refuses a read is left out for a while.
+    fn rest_replica(&mut self, node: NodeId, on_replica: bool, now: Time) {
+        if on_replica && let Some(node) = self.map.node_mut(node) {
+            node.rest(now);
+        }
+    }
+
+    fn count_refusal(&mut self, refusal: &Refusal<'_>) {
+        let stats = &mut self.stats;
+        *match refusal {
+            Refusal::Moved { .. } => &mut stats.moved,
+            Refusal::Ask { .. } => &mut stats.ask,
+            Refusal::TryAgain => &mut stats.tryagain,
+            Refusal::ClusterDown => &mut stats.clusterdown,
+            Refusal::Loading => &mut stats.loading,
+            Refusal::ReadOnly => &mut stats.readonly,
+            Refusal::MasterDown => &mut stats.masterdown,
+        } += 1;
+    }
+}

@@ -1,0 +1,168 @@
+//! The way of a command to a node: by the map and the read policy to a connection, or into a hold if there is none.
+
+use tsubaki_protocol::resp::Resp;
+
+use super::Worker;
+use crate::BackendId;
+use crate::action::{Action, RefreshReason};
+use crate::backend::{Backend, Lane, Ticket, Traits};
+use crate::fault::Fault;
+use crate::map::NodeId;
+use crate::settings::ReadPolicy;
+use crate::time::Time;
+use crate::timer::Due;
+
+/// Why there is no way now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoWay {
+    /// No node serves the slot, as far as known.
+    Uncovered,
+    /// The node's connection failed a moment ago.
+    Down,
+    /// The policy wants a replica and none is ready.
+    NoReplica,
+}
+
+impl Worker {
+    /// Sends a new command, or the part of one.
+    pub(super) fn send(&mut self, mut ticket: Ticket, request: &[u8], now: Time) {
+        let Some(client) = self.clients.find_mut(ticket.client) else { return };
+        ticket.len = request.len() as u32;
+        client.in_flight += 1;
+        client.pending_bytes += request.len();
+        self.pending_bytes += request.len();
+        if let Some(hold) = client.hold_on(ticket.slot)
+            && !self.faults.is(Fault::IgnoredHold)
+        {
+            self.hold_behind(hold, ticket, request, now);
+            return;
+        }
+        let resp = if self.faults.is(Fault::WrongLane) { Resp::V2 } else { client.session.resp };
+        let number = client.session.id;
+        match self.way(&ticket, resp, number, now) {
+            Ok(backend) => self.push(backend, ticket, request, now),
+            Err(why) => {
+                if why == NoWay::Uncovered {
+                    self.refresh(RefreshReason::Uncovered, None, now);
+                }
+                self.hold(ticket, request.to_vec(), None, now);
+            }
+        }
+    }
+
+    /// The connection for a command, by the map.
+    #[inline]
+    pub(super) fn way(
+        &mut self,
+        ticket: &Ticket,
+        resp: Resp,
+        number: u64,
+        now: Time,
+    ) -> Result<BackendId, NoWay> {
+        let lane = Lane { replica: false, resp };
+        if ticket.slot == Ticket::NO_SLOT {
+            let node = self.map.any_master(number).ok_or(NoWay::Uncovered)?;
+            return self.connection(node, lane, now);
+        }
+        if self.reads_by_policy(ticket) {
+            return self.read_way(ticket.slot, resp, now);
+        }
+        let node = self.map.master(ticket.slot).ok_or(NoWay::Uncovered)?;
+        self.connection(node, lane, now)
+    }
+
+    /// True if the read policy, not the map alone, says where a command goes.
+    pub(super) fn reads_by_policy(&self, ticket: &Ticket) -> bool {
+        self.settings.read_policy != ReadPolicy::Master
+            && ticket.traits.has(Traits::READ)
+            && ticket.slot != Ticket::NO_SLOT
+    }
+
+    /// The connection for a read: of those whom the policy allows, whose turn it is among the ready ones.
+    fn read_way(&mut self, slot: u16, resp: Resp, now: Time) -> Result<BackendId, NoWay> {
+        let policy = self.settings.read_policy;
+        let shard = self.map.shard_mut(slot).ok_or(NoWay::Uncovered)?;
+        let master = shard.master;
+        let with_master = policy == ReadPolicy::Any;
+        let count = shard.replicas.len() + usize::from(with_master);
+        let turn = shard.turn;
+        shard.turn = shard.turn.wrapping_add(1);
+        let replica = Lane { replica: true, resp };
+        for offset in 0..count {
+            let place = turn.wrapping_add(offset) % count;
+            let node = self.map.shard_mut(slot).and_then(|shard| shard.replicas.get(place).copied());
+            // The place behind the replicas is the master's turn.
+            let (node, lane) = node.map_or((master, Lane { replica: false, resp }), |node| (node, replica));
+            if let Some(backend) = self.ready(node, lane, now) {
+                return Ok(backend);
+            }
+        }
+        if policy == ReadPolicy::Replica {
+            return Err(NoWay::NoReplica);
+        }
+        self.connection(master, Lane { replica: false, resp }, now)
+    }
+
+    /// A node's connection if it is ready for reads; opens one for later if there is none.
+    fn ready(&mut self, id: NodeId, lane: Lane, now: Time) -> Option<BackendId> {
+        if lane.replica && self.map.node(id)?.is_resting(now) {
+            return None;
+        }
+        let backend = self.connection(id, lane, now).ok()?;
+        self.backends.find(backend)?.is_ready().then_some(backend)
+    }
+
+    /// The node's connection of that lane; opens it if there is none and the node did not fail just now.
+    #[inline]
+    pub(super) fn connection(&mut self, id: NodeId, lane: Lane, now: Time) -> Result<BackendId, NoWay> {
+        let node = self.map.node(id).ok_or(NoWay::Uncovered)?;
+        if let Some(Some(backend)) = node.backends.get(lane.index()) {
+            return Ok(*backend);
+        }
+        if !node.may_connect(now) {
+            return Err(NoWay::Down);
+        }
+        Ok(self.open(id, lane, now))
+    }
+
+    fn open(&mut self, id: NodeId, lane: Lane, now: Time) -> BackendId {
+        let backend = self.backends.insert(Backend::new(id, lane, now));
+        if let Some(node) = self.map.node_mut(id) {
+            if let Some(place) = node.backends.get_mut(lane.index()) {
+                *place = Some(backend);
+            }
+            self.actions.push_back(Action::Connect { backend, address: node.address.clone() });
+        }
+        self.timers.add(now.after(self.settings.connect_timeout), Due::Backend(backend));
+        backend
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, id: BackendId, mut ticket: Ticket, request: &[u8], now: Time) {
+        let Some(backend) = self.backends.find_mut(id) else { return };
+        self.stats.requests += 1;
+        if !backend.is_ready() {
+            ticket.wait_from(now);
+            if backend.tickets.is_empty() {
+                self.timers.add(ticket.waiting.after(self.settings.wait_timeout), Due::Unsent(id));
+            }
+        }
+        self.stats.replica_reads += u64::from(backend.lane.replica);
+        backend.push(ticket, request, now);
+        if !backend.watched {
+            backend.watched = true;
+            self.timers.add(now.after(self.settings.silence_timeout), Due::Backend(id));
+        }
+        self.mark_backend(id);
+    }
+
+    #[inline]
+    pub(super) fn mark_backend(&mut self, id: BackendId) {
+        if let Some(backend) = self.backends.find_mut(id)
+            && !backend.dirty
+        {
+            backend.dirty = true;
+            self.dirty_backends.push(id);
+        }
+    }
+}

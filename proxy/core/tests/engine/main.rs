@@ -1,0 +1,26 @@
+//! The engine from outside: what clients see, what nodes get, and when, each test named after a behaviour or a fault.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test may fail")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests hold handles, and wait for a real server"
+)]
+
+mod bytes;
+mod connection;
+mod harness;
+mod loss;
+mod memory;
+mod operator;
+mod order;
+mod pressure;
+mod redirect;
+mod redis;
+mod refusal;
+mod replica;
+mod retry;
+mod same_as_redis;
+mod session;
+mod split;
+mod topology;
