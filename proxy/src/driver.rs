@@ -1,0 +1,112 @@
+//! One worker: an OS thread with its own runtime, listeners, connections and engine.
+//!
+//! ```text
+//!   accept task -----> client tasks (read) ---\                       /---> next client
+//!                                              >-- Shell: the engine -+
+//!   connect tasks ---> node tasks (read) -----/         |             \---> flush task: one write a connection and turn
+//!   mailbox task (topology, reports, stop) -------------'-------------> timer task
+//! ```
+//!
+//! Tasks move bytes; the engine decides. Must not know: the other workers, except that each has a mailbox.
+
+mod accept;
+mod backend_io;
+mod client_io;
+mod mailbox;
+mod shell;
+mod sockets;
+
+use std::net::TcpListener;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::mpsc;
+use tokio::task::spawn_local;
+use tsubaki_core::Worker;
+use tsubaki_core::settings::Settings;
+
+pub(crate) use self::mailbox::{Mail, Mailbox};
+use self::shell::Shell;
+pub(crate) use self::sockets::refuse_self;
+use crate::clock::Clock;
+use crate::control::RefreshRequest;
+use crate::gate::Gate;
+use crate::log;
+
+/// What a worker thread is given.
+pub(crate) struct Job {
+    pub(crate) index: usize,
+    pub(crate) settings: Settings,
+    /// This worker's own sockets, bound and listening.
+    pub(crate) listeners: Vec<TcpListener>,
+    pub(crate) mail: mpsc::UnboundedReceiver<Mail>,
+    /// Every worker's mailbox, this one's too.
+    pub(crate) peers: Arc<[Mailbox]>,
+    pub(crate) refresh: mpsc::UnboundedSender<RefreshRequest>,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) clock: Clock,
+    pub(crate) core: Option<core_affinity::CoreId>,
+    pub(crate) tcp_keepalive: Duration,
+}
+
+/// Starts a worker. Its thread ends when it was told to stop and all its clients are gone, or their time is up.
+pub(crate) fn spawn(job: Job) -> anyhow::Result<JoinHandle<()>> {
+    let name = format!("worker-{}", job.index);
+    std::thread::Builder::new().name(name).spawn(move || work(job)).context("cannot start a worker thread")
+}
+
+fn work(job: Job) {
+    if let Some(core) = job.core
+        && !core_affinity::set_for_current(core)
+    {
+        tracing::warn!(
+            worker = job.index,
+            core = core.id,
+            "could not pin the worker to its core; it runs unpinned"
+        );
+    }
+    // Tasks are short and many: look for new readiness after each batch of epoll's events, not in the midst of it.
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .event_interval(1024)
+        .max_io_events_per_tick(1024)
+        .build_local(LocalOptions::default());
+    match runtime {
+        Ok(runtime) => {
+            runtime.block_on(run(job));
+            // Not dropped: that would wait for name look-ups that nobody needs any more.
+            runtime.shutdown_background();
+        }
+        Err(error) => {
+            // Half a proxy is worse than none: a supervisor sees the exit, nobody sees a missing worker.
+            tracing::error!(%error, worker = job.index, "cannot build the worker's runtime; the process ends");
+            log::flush();
+            std::process::exit(1);
+        }
+    }
+}
+
+async fn run(mut job: Job) {
+    let shell = Shell::new(Worker::new(job.settings), job.clock, job.refresh, job.peers, job.tcp_keepalive);
+    spawn_local(shell::flush(Rc::clone(&shell)));
+    spawn_local(shell::keep_time(Rc::clone(&shell)));
+    let listening: Vec<_> = job
+        .listeners
+        .into_iter()
+        .map(|listener| spawn_local(accept::accept(Rc::clone(&shell), listener, Arc::clone(&job.gate))))
+        .collect();
+    mailbox::serve(&shell, &mut job.mail).await;
+    let stopped = async {
+        accept::stop(&shell, listening).await;
+        shell.drained().await;
+    };
+    // What is in flight may need the newest view, and operators the last figures.
+    tokio::select! {
+        () = stopped => {}
+        () = mailbox::serve(&shell, &mut job.mail) => {}
+    }
+}

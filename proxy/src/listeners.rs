@@ -1,0 +1,58 @@
+//! Listening sockets: for each address one a worker, among which the kernel spreads the connections; and that of admin.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+
+use anyhow::Context as _;
+use socket2::{Domain, Protocol, Socket, Type};
+use tsubaki_config::{Listen, ListenAddr};
+
+/// Scrapes and health checks come one at a time.
+const ADMIN_BACKLOG: u32 = 64;
+
+/// Binds every address for every worker; the result is one list a worker.
+pub(crate) fn bind(listen: &Listen, workers: usize) -> anyhow::Result<Vec<Vec<TcpListener>>> {
+    let context = |address: &ListenAddr| format!("cannot listen at {address}");
+    for address in &listen.addresses {
+        // SO_REUSEPORT would let a second process take half of the clients in silence. Bound, but never listening.
+        socket(address, false).map(drop).with_context(|| context(address))?;
+    }
+    let one = |address: &ListenAddr| {
+        socket(address, true)
+            .and_then(|socket| start(socket, listen.backlog))
+            .with_context(|| context(address))
+    };
+    (0..workers).map(|_| listen.addresses.iter().map(one).collect()).collect()
+}
+
+/// Binds the address of the admin HTTP.
+pub(crate) fn bind_admin(address: &ListenAddr) -> anyhow::Result<TcpListener> {
+    socket(address, false).and_then(|socket| start(socket, ADMIN_BACKLOG)).with_context(|| {
+        format!("cannot listen at {address} for admin (choose another with --admin, or switch it off with --admin off)")
+    })
+}
+
+fn socket(address: &ListenAddr, shared: bool) -> io::Result<Socket> {
+    match address {
+        ListenAddr::Ip(address) => bound(*address, true, shared),
+        ListenAddr::Any { port } => bound((Ipv6Addr::UNSPECIFIED, *port).into(), false, shared)
+            .or_else(|_| bound((Ipv4Addr::UNSPECIFIED, *port).into(), true, shared)),
+    }
+}
+
+fn bound(address: SocketAddr, only_v6: bool, shared: bool) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(only_v6)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(shared)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+fn start(socket: Socket, backlog: u32) -> io::Result<TcpListener> {
+    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}

@@ -1,0 +1,230 @@
+//! `tsubaki run` and `tsubaki check`: from a configuration to running workers, and back to nothing.
+
+mod settings;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{mpsc, oneshot};
+use tsubaki_config::{Config, ConfigError, ConfigFile, Overrides, Sources};
+
+use crate::admin;
+use crate::clock::Clock;
+use crate::control::{Access, Refresher, Status};
+use crate::driver::{self, Job, Mail, Mailbox};
+use crate::gate::Gate;
+use crate::placement::{self, Machine, Plan};
+use crate::{cli, listeners, log};
+
+/// Prints the configuration that `run` would use.
+///
+/// # Errors
+///
+/// A configuration that `run` would refuse.
+pub fn check(settings: cli::Settings) -> anyhow::Result<()> {
+    use std::io::Write as _;
+    let config = load(settings)?;
+    write!(std::io::stdout(), "{config}").context("cannot print")
+}
+
+/// Runs the proxy until it is told to stop.
+///
+/// # Errors
+///
+/// A bad configuration, or an address or thread that the system refuses. A cluster that does not answer is no error.
+pub fn run(settings: cli::Settings) -> anyhow::Result<ExitCode> {
+    let config = load(settings)?;
+    log::start(&config.log);
+    let files = raise_open_files();
+    let machine = Machine::read();
+    let workers = config.placement.workers.map(|workers| usize::from(workers.get()));
+    let plan = placement::plan(&machine, config.placement.mode, workers);
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())
+        .context("cannot start the control thread")?;
+    let max_clients = affordable_clients(config.listen.max_clients, files, plan.cores.len());
+    let outcome = runtime.block_on(control(&config, &plan, max_clients));
+    // Not dropped: that would wait for name look-ups that nobody needs any more.
+    runtime.shutdown_background();
+    log::flush();
+    outcome
+}
+
+fn load(settings: cli::Settings) -> anyhow::Result<Config> {
+    let flags = Overrides::from(settings);
+    let env: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(key, value)| Some((key.into_string().ok()?, value.to_string_lossy().into_owned())))
+        .collect();
+    let file = match flags.config_path(&env) {
+        Some(path) => {
+            let text = fs::read_to_string(&path)
+                .with_context(|| format!("cannot read the configuration file {}", path.display()))?;
+            Some(ConfigFile { path: path.display().to_string(), text })
+        }
+        None => None,
+    };
+    let sources = Sources { file, env, flags, read_file: &|path| fs::read_to_string(path) };
+    Config::load(&sources).map_err(|error: ConfigError| anyhow::anyhow!("{error}"))
+}
+
+/// As many files as the system allows; returns how many.
+fn raise_open_files() -> Option<u64> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // Refused or not: what counts is what holds then.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    getrlimit(Resource::Nofile).current
+}
+
+/// Files that are kept from clients: nodes must be reachable however many clients there are (64 connections a worker,
+/// twenty nodes in three lanes), and 32 for listeners, admin, log and the refresher. Redis keeps 32.
+fn reserved_files(workers: usize) -> u64 {
+    32 + 64 * workers as u64
+}
+
+/// As Redis does: fewer clients, where the files do not suffice for all that are allowed.
+fn affordable_clients(wanted: u32, files: Option<u64>, workers: usize) -> usize {
+    let Some(files) = files else { return wanted as usize };
+    let affordable = files.saturating_sub(reserved_files(workers)).max(1);
+    if affordable < u64::from(wanted) {
+        tracing::warn!(
+            files,
+            max_clients = wanted,
+            lowered_to = affordable,
+            "the limit of open files is too low for max_clients: raise it (LimitNOFILE, ulimit -n) or lower max_clients"
+        );
+    }
+    affordable.min(u64::from(wanted)) as usize
+}
+
+async fn control(config: &Config, plan: &Plan, max_clients: usize) -> anyhow::Result<ExitCode> {
+    // Signals first: one that comes during the start must not end the process half-way.
+    let mut signals = Signals::new()?;
+    let clock = Clock::start();
+    let gate = Gate::new(max_clients);
+    let (refresh, requests) = mpsc::unbounded_channel();
+    let mut mailboxes = Vec::new();
+    let mut mails = Vec::new();
+    for _ in &plan.cores {
+        let (mailbox, mail) = Mailbox::new();
+        mailboxes.push(mailbox);
+        mails.push(mail);
+    }
+    let peers: Arc<[Mailbox]> = mailboxes.into();
+    let status = Arc::new(Status::default());
+    let admin = admin::start(config.admin.listen.as_ref(), Arc::clone(&peers), Arc::clone(&status))?;
+    let bound = listeners::bind(&config.listen, plan.cores.len())?;
+    let identity = settings::identity(config, plan.cores.len(), max_clients, &clock);
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), workers = plan.cores.len(), placement = plan.reason,
+        listen = %addresses(&config.listen.addresses), admin = admin.as_deref().unwrap_or("off"), "tsubaki starts"
+    );
+    let mut threads = Vec::new();
+    for (index, (listeners, mail)) in bound.into_iter().zip(mails).enumerate() {
+        threads.push(driver::spawn(Job {
+            index,
+            settings: settings::engine(config, &identity, index),
+            listeners,
+            mail,
+            peers: Arc::clone(&peers),
+            refresh: refresh.clone(),
+            gate: Arc::clone(&gate),
+            clock,
+            core: plan.cores.get(index).copied().flatten().map(|id| core_affinity::CoreId { id }),
+            tcp_keepalive: config.listen.tcp_keepalive.as_duration(),
+        })?);
+    }
+    drop(refresh);
+    tokio::task::spawn_local(
+        Refresher {
+            seeds: config.cluster.seeds.iter().map(ToString::to_string).collect(),
+            access: Access {
+                login: settings::login(config),
+                timeout: config.cluster.connect_timeout.as_duration(),
+            },
+            addresses: settings::address_map(config),
+            interval: config.cluster.refresh_interval.as_duration(),
+            clock,
+            workers: Arc::clone(&peers),
+            requests,
+            status: Arc::clone(&status),
+        }
+        .run(),
+    );
+    signals.next().await;
+    status.stopping.store(true, Ordering::Relaxed);
+    Ok(stop(&peers, threads, config.listen.shutdown_timeout.as_duration(), &mut signals).await)
+}
+
+/// Lets the workers finish what they owe, as long as the time and the operator allow.
+async fn stop(
+    peers: &[Mailbox],
+    threads: Vec<JoinHandle<()>>,
+    patience: Duration,
+    signals: &mut Signals,
+) -> ExitCode {
+    tracing::info!(
+        patience_ms = patience.as_millis() as u64,
+        "stopping: listeners close, what is in flight is answered"
+    );
+    peers.iter().for_each(|worker| worker.send(Mail::Stop));
+    // A thread of its own: the runtime's may all be waiting for a name server.
+    let (sender, finished) = oneshot::channel();
+    std::thread::spawn(move || sender.send(threads.into_iter().all(|thread| thread.join().is_ok())));
+    let code = tokio::select! {
+        finished = finished => {
+            tracing::info!("stopped");
+            return if finished.unwrap_or(false) { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        }
+        () = tokio::time::sleep(patience) => {
+            tracing::warn!("stopped: some clients were still owed replies, or had not taken them, and were cut off");
+            0
+        }
+        number = signals.next() => {
+            tracing::warn!("stopped at once by a second signal");
+            128 + number
+        }
+    };
+    log::flush();
+    std::process::exit(code)
+}
+
+/// The signals that mean stop; a closed terminal is one.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn new() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("cannot listen for signals");
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            hangup: listen(SignalKind::hangup())?,
+        })
+    }
+
+    /// The number of the next signal.
+    async fn next(&mut self) -> i32 {
+        tokio::select! {
+            _ = self.terminate.recv() => SignalKind::terminate().as_raw_value(),
+            _ = self.interrupt.recv() => SignalKind::interrupt().as_raw_value(),
+            _ = self.hangup.recv() => SignalKind::hangup().as_raw_value(),
+        }
+    }
+}
+
+fn addresses(list: &[impl ToString]) -> String {
+    list.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
