@@ -1,0 +1,143 @@
+//! One measurement: a load through one subject, and what everybody spent on it.
+//!
+//! Must not know: rounds, ratios, goals.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use serde::Serialize;
+
+use super::{machine, subject::Middle};
+use crate::{
+    cluster::Cluster,
+    connection::Connection,
+    load::{Load, Target},
+    process::cpu_time_of_ended_children,
+};
+
+/// One load through one subject.
+pub struct Measurement<'a> {
+    /// The cluster, whose nodes' CPU time is taken.
+    pub cluster: &'a Cluster,
+    /// The subject; `None`: the load goes to the cluster itself.
+    pub middle: Option<&'a Middle>,
+    /// What is sent.
+    pub load: Load,
+    /// Where it is sent.
+    pub target: Target,
+    /// How many commands are sent.
+    pub requests: u64,
+}
+
+/// What one measurement found. CPU times are microseconds a command, of all threads, kernel time included.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Sample {
+    /// Commands a second.
+    pub ops: f64,
+    /// Median latency in milliseconds.
+    pub p50_ms: f64,
+    /// The latency that one command in a hundred exceeds, in milliseconds.
+    pub p99_ms: f64,
+    /// CPU of the subject.
+    pub proxy_us: Option<f64>,
+    /// CPU of all nodes.
+    pub nodes_us: f64,
+    /// CPU of the load generator.
+    pub load_us: f64,
+    /// Resident memory of the subject after the load.
+    pub resident_bytes: Option<u64>,
+    /// The floor's own count.
+    pub calls: Option<Calls>,
+    /// The share of the machine's CPUs, from 0 to 1, that went to processes that are not measured.
+    pub strangers: f64,
+}
+
+/// System calls a command.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Calls {
+    /// `recv`
+    pub recv: f64,
+    /// `send`
+    pub send: f64,
+    /// `epoll_wait`
+    pub epoll_wait: f64,
+}
+
+/// Meter readings; a sample is the difference of two.
+struct Reading {
+    at: Instant,
+    proxy: Duration,
+    nodes: Duration,
+    load: Duration,
+    machine: Duration,
+    counts: Option<Counts>,
+}
+
+struct Counts {
+    commands: f64,
+    calls: Calls,
+}
+
+impl Measurement<'_> {
+    /// Takes the measurement.
+    ///
+    /// # Errors
+    /// If a process ended, or the subject did not serve the load.
+    pub fn take(&self) -> anyhow::Result<Sample> {
+        let before = self.read()?;
+        let figures = self.load.run(self.target, self.requests).with_context(|| {
+            let words = self.middle.map(|middle| middle.server.last_words()).unwrap_or_default();
+            format!("the subject did not serve the load; its last words: {words}")
+        })?;
+        let after = self.read()?;
+        let each = |time: Duration| time.as_secs_f64() * 1e6 / self.requests as f64;
+        let proxy = after.proxy - before.proxy;
+        let (nodes, load) = (after.nodes - before.nodes, after.load - before.load);
+        let strangers = (after.machine - before.machine).saturating_sub(proxy + nodes + load);
+        Ok(Sample {
+            ops: figures.ops,
+            p50_ms: figures.p50_ms,
+            p99_ms: figures.p99_ms,
+            proxy_us: self.middle.map(|_| each(proxy)),
+            nodes_us: each(nodes),
+            load_us: each(load),
+            resident_bytes: self.middle.map(|middle| middle.server.resident_bytes()).transpose()?,
+            calls: before.counts.zip(after.counts).map(|(before, after)| after.since(&before)),
+            strangers: strangers.as_secs_f64() / ((after.at - before.at).as_secs_f64() * machine::cpus()),
+        })
+    }
+
+    fn read(&self) -> anyhow::Result<Reading> {
+        let counts = self.middle.filter(|middle| middle.counts).map(Counts::read).transpose()?;
+        Ok(Reading {
+            at: Instant::now(),
+            proxy: self.middle.map(|middle| middle.server.cpu_time()).transpose()?.unwrap_or_default(),
+            nodes: self.cluster.cpu_time()?,
+            load: cpu_time_of_ended_children()?,
+            machine: machine::busy()?,
+            counts,
+        })
+    }
+}
+
+impl Counts {
+    fn read(floor: &Middle) -> anyhow::Result<Self> {
+        let info = Connection::open(floor.port)?.call(&["INFO"])?;
+        let count = |name: &str| {
+            let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            line.and_then(|count| count.parse().ok()).with_context(|| format!("the floor tells no {name}"))
+        };
+        let calls = Calls { recv: count("recv")?, send: count("send")?, epoll_wait: count("epoll_wait")? };
+        Ok(Self { commands: count("commands")?, calls })
+    }
+
+    fn since(&self, before: &Self) -> Calls {
+        let commands = self.commands - before.commands;
+        let each = |call: fn(&Calls) -> f64| (call(&self.calls) - call(&before.calls)) / commands;
+        Calls {
+            recv: each(|calls| calls.recv),
+            send: each(|calls| calls.send),
+            epoll_wait: each(|calls| calls.epoll_wait),
+        }
+    }
+}

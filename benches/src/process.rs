@@ -1,0 +1,167 @@
+//! The processes of a comparison: started, measured through /proc, and ended with the harness.
+//!
+//! Must not know: what the processes do.
+
+use std::{
+    ffi::OsStr,
+    fs::{self, File},
+    net::{Ipv4Addr, TcpListener},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail};
+
+/// A server that dies with this value, and with the harness even if that is killed.
+pub struct Server {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Server {
+    /// Starts `program`; what it prints goes to the file `log`.
+    ///
+    /// Call it from the main thread: the kernel ends the child when the thread that started it ends.
+    ///
+    /// # Errors
+    /// If the program or `setpriv` (util-linux) cannot be started.
+    pub fn start<A: AsRef<OsStr>>(
+        program: impl AsRef<OsStr>,
+        arguments: impl IntoIterator<Item = A>,
+        log: &Path,
+    ) -> anyhow::Result<Self> {
+        let program = program.as_ref();
+        let output = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+        // `setpriv` becomes the program itself: same process, and no unsafe code for one prctl here.
+        let child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "--"])
+            .arg(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+            .with_context(|| format!("cannot start {} through setpriv", program.display()))?;
+        Ok(Self { child, log: log.to_owned() })
+    }
+
+    /// The process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The last lines that the server printed, for error messages.
+    #[must_use]
+    pub fn last_words(&self) -> String {
+        let text = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<_> = text.lines().collect();
+        lines[lines.len().saturating_sub(5)..].join("\n")
+    }
+
+    /// CPU time that all threads of the server used so far.
+    ///
+    /// # Errors
+    /// If the server has ended.
+    pub fn cpu_time(&self) -> anyhow::Result<Duration> {
+        let stat = self.read("stat")?;
+        Ok(parse_stat(&stat).context("unreadable /proc/<pid>/stat")?.own)
+    }
+
+    /// Resident memory, in bytes.
+    ///
+    /// # Errors
+    /// If the server has ended.
+    pub fn resident_bytes(&self) -> anyhow::Result<u64> {
+        let statm = self.read("statm")?;
+        let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+        Ok(pages.context("unreadable /proc/<pid>/statm")? * rustix::param::page_size() as u64)
+    }
+
+    fn read(&self, file: &str) -> anyhow::Result<String> {
+        match fs::read_to_string(format!("/proc/{}/{file}", self.pid())) {
+            // A child that ended and was not waited for has no memory and no further CPU time.
+            Ok(text) if !text.contains(") Z ") => Ok(text),
+            _ => bail!("a server ended by itself; its last words:\n{}", self.last_words()),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself; either way nothing is left to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// CPU time of all children that ended and were waited for.
+///
+/// # Errors
+/// If /proc is not there.
+pub fn cpu_time_of_ended_children() -> anyhow::Result<Duration> {
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    Ok(parse_stat(&stat).context("unreadable /proc/self/stat")?.children)
+}
+
+/// A port on 127.0.0.1 that nobody listens on at this moment.
+///
+/// # Errors
+/// If the system has none.
+pub fn free_port() -> std::io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+struct Stat {
+    own: Duration,
+    children: Duration,
+}
+
+/// Fields 14 to 17 of proc_pid_stat(5); the name in field 2 may hold spaces and parentheses.
+fn parse_stat(text: &str) -> Option<Stat> {
+    let (_, fields) = text.rsplit_once(") ")?;
+    let mut ticks = fields.split(' ').skip(11).map(|field| field.parse::<u64>().ok());
+    let mut pair = || Some(from_ticks(ticks.next()?? + ticks.next()??));
+    Some(Stat { own: pair()?, children: pair()? })
+}
+
+/// The kernel's unit of CPU time, 10 ms nearly everywhere.
+pub(crate) fn from_ticks(ticks: u64) -> Duration {
+    Duration::from_nanos(ticks * 1_000_000_000 / rustix::param::clock_ticks_per_second())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{Server, from_ticks, parse_stat};
+    use crate::connection::wait_for;
+
+    #[test]
+    fn stat_is_read_behind_a_name_with_parentheses() {
+        let stat = parse_stat("7 (a) b) S 1 2 3 4 5 6 7 8 9 10 20 3 40 5 20 0 1 0\n").unwrap();
+        assert_eq!(stat.own, from_ticks(23));
+        assert_eq!(stat.children, from_ticks(45));
+    }
+
+    #[test]
+    fn a_server_uses_cpu_and_memory_and_ends_with_its_value() {
+        let folder = tempfile::tempdir().unwrap();
+        let busy = ["-c", "while :; do :; done"];
+        let server = Server::start("sh", busy, &folder.path().join("log")).unwrap();
+        wait_for("CPU time", || (!server.cpu_time().unwrap().is_zero()).then_some(())).unwrap();
+        assert!(server.resident_bytes().unwrap() > 0);
+        let entry = format!("/proc/{}", server.pid());
+        drop(server);
+        assert!(fs::exists(&entry).is_ok_and(|there| !there));
+    }
+
+    #[test]
+    fn a_server_that_ended_is_told_by_its_last_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let server = Server::start("sh", ["-c", "echo no luck"], &folder.path().join("log")).unwrap();
+        let error = wait_for("the end", || server.cpu_time().err()).unwrap();
+        assert!(error.to_string().ends_with("no luck"), "{error}");
+    }
+}
