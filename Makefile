@@ -1,0 +1,66 @@
+# The doors of the project, for people and for CI. `make` alone lists them.
+
+SHELL := bash
+.DEFAULT_GOAL := help
+
+# For `make demo` and `make bench`: more arguments, as in `make demo ARGS=--once`.
+ARGS ?=
+
+# What the tests run besides redis-server; .ci/install puts it there.
+TSUBAKI_VALKEY_SERVER ?= $(CURDIR)/.cache/valkey/valkey-server
+TSUBAKI_PYTHON ?= $(CURDIR)/.cache/python/bin/python
+TSUBAKI_NODE_MODULES ?= $(CURDIR)/.cache/node/node_modules
+
+# These crates decide and never do I/O: no runtime, no sockets, no metrics, no clock, no threads.
+PURE_CRATES := tsubaki-protocol tsubaki-config tsubaki-core
+PURE_SOURCES := protocol/src config/src proxy/core/src
+IMPURE_CRATES := tokio|mio|socket2|rustix|libc|nix|metrics|metrics-exporter-prometheus|axum|hyper|tracing-subscriber|core_affinity
+IMPURE_STD := std::(thread|process)|Tcp(Stream|Listener)|UdpSocket|UnixStream|(Instant|SystemTime)::now
+
+.PHONY: help
+help: ## list what can be made
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+
+.PHONY: demo
+demo: ## a cluster and the proxy on this machine, a proof on the screen; ARGS=--once ends after it
+	@.ci/install redis
+	cargo run --release -p tsubaki -- demo $(ARGS)
+
+.PHONY: test
+test: deps ## all tests, against real servers and real clients
+	TSUBAKI_REQUIRE_SERVERS=1 \
+	TSUBAKI_VALKEY_SERVER='$(TSUBAKI_VALKEY_SERVER)' \
+	TSUBAKI_PYTHON='$(TSUBAKI_PYTHON)' \
+	TSUBAKI_NODE_MODULES='$(TSUBAKI_NODE_MODULES)' \
+	PATH='$(CURDIR)/.cache/node/bin':"$$PATH" \
+	cargo test --workspace
+
+.PHONY: check
+check: ## formatting, lints, documentation, and that the pure crates are pure
+	@.ci/install rust
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items
+	@$(MAKE) --no-print-directory pure
+
+.PHONY: pure
+pure:
+	@for crate in $(PURE_CRATES); do \
+		tree=$$(cargo tree --locked -p $$crate -e normal --prefix none) || exit 1; \
+		if grep -E '^($(IMPURE_CRATES)) v' <<<"$$tree"; then echo "$$crate depends on the above; it must not" >&2; exit 1; fi; \
+	done
+	@find $(PURE_SOURCES) -name '*.rs' -not -path '*/tests*' | xargs awk ' \
+		/#\[cfg\(test\)\]/ { nextfile } \
+		/$(IMPURE_STD)/ { print FILENAME ":" FNR ": " $$0 " -- not in a pure crate"; bad = 1 } \
+		END { exit bad }'
+	@echo "$(PURE_CRATES): pure"
+
+.PHONY: bench
+bench: ## the figures: proxy, direct access and the floor, side by side in one run
+	@.ci/install redis
+	cargo build --release -p tsubaki
+	cargo run --release -p tsubaki-benches -- compare $(ARGS)
+
+.PHONY: deps
+deps: ## install what tests need and this machine lacks; says what it does
+	@.ci/install redis valkey python node
