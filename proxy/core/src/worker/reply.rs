@@ -2,6 +2,7 @@
 
 use tsubaki_protocol::redirect::{self, Endpoint, Host, Refusal};
 use tsubaki_protocol::resp::reply::{ReplyScan, ReplyScanner};
+use tsubaki_protocol::resp::write;
 
 use super::Worker;
 use crate::action::{Event, RefreshReason};
@@ -290,9 +291,7 @@ impl Worker {
             self.answer(ticket, frame, now);
             return;
         }
-        let text =
-            format!("CLUSTERDOWN the nodes do not agree on who serves slot {}; try again later", ticket.slot);
-        self.fail_ticket(ticket, &text, now);
+        self.fail_ticket(ticket, &disagreement(ticket.slot), now);
     }
 
     /// A MOVED teaches the map, if its node is the master that the map names; else the map has changed since the command
@@ -316,7 +315,12 @@ impl Worker {
         held.ask = self.endpoint(node, endpoint).and_then(|address| self.map.id_of(&address));
         match held.ask {
             Some(_) => held.follow(now),
-            None => held.put_off(now),
+            None => {
+                held.put_off(now);
+                let mut refusal = Vec::new();
+                write::error(&mut refusal, &disagreement(held.ticket.slot));
+                held.refusal = Some(refusal);
+            }
         }
     }
 
@@ -365,4 +369,9 @@ impl Worker {
             Refusal::MasterDown => &mut stats.masterdown,
         } += 1;
     }
+}
+
+/// What a client is told whose command was sent from node to node, or to one that no view knows.
+fn disagreement(slot: u16) -> String {
+    format!("CLUSTERDOWN the nodes do not agree on who serves slot {slot}; try again later")
 }

@@ -175,6 +175,23 @@ fn a_redirect_of_a_script_to_an_unknown_node_waits_for_a_view_that_knows_it() {
 }
 
 #[test]
+fn a_script_that_goes_on_naming_an_unknown_node_gets_an_error_in_the_end() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    client.send("EVAL x 1 b");
+    let mut sent = 0;
+    for _ in 0..400 {
+        if cluster.node(B).got_something() {
+            cluster.node(B).serve("EVAL x 1 b", "-MOVED 3300 x:7000\r\n");
+            sent += 1;
+        }
+        cluster.advance(ms(5));
+    }
+    assert!(sent > 1, "it was not tried again");
+    client.expect("-CLUSTERDOWN the nodes do not agree on who serves slot 3300; try again later\r\n");
+}
+
+#[test]
 fn a_redirect_of_a_script_for_another_slot_is_its_own_reply() {
     let cluster = Cluster::new();
     let client = cluster.client();
