@@ -2,39 +2,18 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "helpers of tests are tests")]
 
-use std::env;
+#[path = "support/harness.rs"]
+mod harness;
+
 use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use tsubaki::dev_cluster::{DevCluster, DevClusterError, Options, Reply, Role, Server, ServerError};
+use tsubaki::dev_cluster::{DevCluster, DevClusterError, Options, Reply, Role, Server};
 
-/// A missing server is a failure where `make test` promised it, and a skipped test elsewhere.
-fn required(server: Result<Server, ServerError>) -> Option<Server> {
-    match server {
-        Ok(server) => Some(server),
-        Err(error) if env::var_os("TSUBAKI_REQUIRE_SERVERS").is_some() => panic!("{error}"),
-        Err(error) => {
-            eprintln!("skipped: {error}");
-            None
-        }
-    }
-}
-
-fn start(options: Options) -> DevCluster {
-    DevCluster::start(options, &mut |_| {}).unwrap()
-}
-
-fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < Duration::from_secs(30), "{what}: not after 30 s");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
+use crate::harness::{cluster, required, wait_until};
 
 fn listens(addr: SocketAddr) -> bool {
     TcpStream::connect(addr).is_ok()
@@ -42,7 +21,7 @@ fn listens(addr: SocketAddr) -> bool {
 
 fn a_cluster_of_six_is_ok(server: Server) {
     let valkey = server.is_valkey();
-    let cluster = start(Options {
+    let cluster = cluster(Options {
         replicas: 1,
         password: Some("p w\"1".to_owned()),
         node_config: vec!["maxmemory 64mb".to_owned()],
@@ -86,7 +65,7 @@ fn a_valkey_cluster_with_replicas_and_a_password_is_ok() {
 #[test]
 fn nothing_is_left_of_a_dropped_cluster_not_even_of_a_paused_node() {
     let Some(server) = required(Server::find()) else { return };
-    let mut cluster = start(Options::new(server));
+    let mut cluster = cluster(Options::new(server));
     cluster.pause(1).unwrap();
     let (seeds, dir) = (cluster.seeds(), cluster.dir());
     assert!(seeds.iter().all(|&addr| listens(addr)) && dir.exists());
@@ -100,7 +79,7 @@ fn nothing_is_left_of_a_dropped_cluster_not_even_of_a_paused_node() {
 fn a_cluster_outlives_the_thread_that_started_it() {
     let Some(server) = required(Server::find()) else { return };
     let cluster =
-        thread::spawn(move || start(Options { masters: 1, ..Options::new(server) })).join().unwrap();
+        thread::spawn(move || cluster(Options { masters: 1, ..Options::new(server) })).join().unwrap();
     cluster.wait_ok().unwrap();
 }
 
@@ -108,7 +87,7 @@ fn a_cluster_outlives_the_thread_that_started_it() {
 fn a_killed_node_comes_back_as_the_same_node() {
     let Some(server) = required(Server::find()) else { return };
     let node_config = vec!["cluster-require-full-coverage no".to_owned()];
-    let mut cluster = start(Options { node_config, ..Options::new(server) });
+    let mut cluster = cluster(Options { node_config, ..Options::new(server) });
     let id = cluster.call(1, &["CLUSTER", "MYID"]).unwrap();
 
     cluster.kill(1).unwrap();
@@ -124,7 +103,7 @@ fn a_killed_node_comes_back_as_the_same_node() {
 #[test]
 fn a_paused_node_goes_on_where_it_was() {
     let Some(server) = required(Server::find()) else { return };
-    let mut cluster = start(Options { masters: 1, ..Options::new(server) });
+    let mut cluster = cluster(Options { masters: 1, ..Options::new(server) });
     cluster.call(0, &["SET", "foo", "bar"]).unwrap();
 
     cluster.pause(0).unwrap();

@@ -119,7 +119,7 @@ impl Map {
         }
     }
 
-    /// Takes over a view. Returns the masters that lost slots, each slot marked in `lost`, and forgets nodes that left.
+    /// Takes over a view. Returns which slots changed hands; nodes that the view does not name are no longer listed.
     pub(crate) fn apply(&mut self, topology: &Topology) -> Lost {
         let before = self.owners();
         for (_, node) in self.nodes.iter_mut() {

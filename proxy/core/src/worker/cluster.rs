@@ -161,7 +161,7 @@ impl Worker {
                 continue;
             };
             if backend.is_ready() {
-                self.track(id, &is_lost);
+                self.track(id, |ticket| is_lost(ticket.slot));
                 continue;
             }
             for (ticket, request) in backend.take_back_if(|ticket| is_lost(ticket.slot)) {
@@ -172,12 +172,12 @@ impl Worker {
         }
     }
 
-    /// Counts what is in flight on some slots in its clients' holds, made where there are none.
-    fn track(&mut self, id: BackendId, is_concerned: impl Fn(u16) -> bool) {
+    /// Counts what is in flight, and concerned, in its clients' holds, made where there are none.
+    pub(super) fn track(&mut self, id: BackendId, is_concerned: impl Fn(&Ticket) -> bool) {
         let Some(backend) = self.backends.find_mut(id) else { return };
         let skipped = Traits::TRACKED.with(Traits::ASKING);
         for ticket in &mut backend.tickets {
-            if ticket.traits.has(skipped) || !is_concerned(ticket.slot) {
+            if ticket.traits.has(skipped) || !is_concerned(ticket) {
                 continue;
             }
             let Some(client) = self.clients.find_mut(ticket.client) else { continue };

@@ -57,15 +57,10 @@ impl Worker {
             return Step::Done;
         }
         match command.class {
-            Class::Routed if command.blocks(&args) => {
-                self.refuse(id, command, "it can block, which needs a connection of its own")
-            }
-            Class::Routed => self.route(id, Request { command, args, frame }, now),
-            Class::Split(split) => self.split(id, split, Request { command, args, frame }, now),
             Class::Local => self.local(id, command, &args, now),
-            Class::AllNodes(reason) | Class::Private(reason) | Class::Refused(reason) => {
-                self.refuse(id, command, reason)
-            }
+            _ if let Some(reason) = refusal(command, &args) => self.refuse(id, command, reason),
+            Class::Split(split) => self.split(id, split, Request { command, args, frame }, now),
+            _ => self.route(id, Request { command, args, frame }, now),
         }
         Step::Done
     }
@@ -108,25 +103,16 @@ impl Worker {
 
     /// Inside MULTI: says QUEUED, and sends nothing.
     fn queue(&mut self, id: ClientId, command: &'static Command, args: &Args<'_>) {
-        let supported =
-            matches!(command.class, Class::Local | Class::Routed | Class::Split(_)) && !command.blocks(args);
+        let refusal = refusal(command, args);
         if let Some(transaction) =
             self.clients.find_mut(id).and_then(|client| client.session.transaction.as_mut())
         {
-            if supported {
-                transaction.queued += 1;
-            } else {
-                transaction.broken = true;
-            }
+            transaction.queued += u32::from(refusal.is_none());
+            transaction.broken |= refusal.is_some();
         }
-        match command.class {
-            Class::AllNodes(reason) | Class::Private(reason) | Class::Refused(reason) => {
-                self.refuse(id, command, reason)
-            }
-            Class::Routed if !supported => {
-                self.refuse(id, command, "it can block, which needs a connection of its own")
-            }
-            Class::Local | Class::Routed | Class::Split(_) => self.answer_local(id, b"+QUEUED\r\n"),
+        match refusal {
+            Some(reason) => self.refuse(id, command, reason),
+            None => self.answer_local(id, b"+QUEUED\r\n"),
         }
     }
 
@@ -262,6 +248,15 @@ impl Worker {
         let seq = client.pipeline.reserve();
         self.stats.own_errors += u64::from(reply.first() == Some(&b'-'));
         self.fill(id, seq, reply);
+    }
+}
+
+/// Why a command is refused, if it is: the rest of a sentence.
+fn refusal(command: &Command, args: &Args<'_>) -> Option<&'static str> {
+    match command.class {
+        Class::Routed if command.blocks(args) => Some("it can block, which needs a connection of its own"),
+        Class::AllNodes(reason) | Class::Private(reason) | Class::Refused(reason) => Some(reason),
+        Class::Local | Class::Routed | Class::Split(_) => None,
     }
 }
 

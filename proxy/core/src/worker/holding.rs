@@ -54,25 +54,16 @@ impl Worker {
     }
 
     /// The hold of a client on a slot, made if there is none. A new one waits for what that client has in flight there.
-    pub(super) fn hold_for(&mut self, client: ClientId, slot: u16, at: Option<BackendId>) -> HoldId {
+    fn hold_for(&mut self, client: ClientId, slot: u16, at: Option<BackendId>) -> HoldId {
         if let Some(id) = self.clients.find(client).and_then(|client| client.hold_on(slot)) {
             return id;
         }
-        let mut hold = Hold::new(client, slot);
-        for id in self.connections_of(slot, at) {
-            let Some(backend) = self.backends.find_mut(id) else { continue };
-            for ticket in
-                backend.tickets.iter_mut().filter(|ticket| ticket.client == client && ticket.slot == slot)
-            {
-                if !ticket.traits.has(Traits::ASKING) && !ticket.traits.has(Traits::TRACKED) {
-                    ticket.traits = ticket.traits.with(Traits::TRACKED);
-                    hold.in_flight += 1;
-                }
-            }
-        }
-        let id = self.holds.insert(hold);
+        let id = self.holds.insert(Hold::new(client, slot));
         if let Some(client) = self.clients.find_mut(client) {
             client.add_hold(slot, id);
+        }
+        for backend in self.connections_of(slot, at) {
+            self.track(backend, |ticket| ticket.client == client && ticket.slot == slot);
         }
         id
     }
