@@ -6,7 +6,9 @@ use tsubaki_protocol::resp::Resp;
 use tsubaki_protocol::resp::request::RequestScanner;
 
 use crate::buffer::Output;
-use crate::pipeline::Pipeline;
+use crate::hold::is_later;
+use crate::limits::CORK_BYTES;
+use crate::pipeline::{Pipeline, Seq};
 use crate::time::Time;
 use crate::worker::HoldId;
 
@@ -34,10 +36,22 @@ pub struct Client {
     pub(crate) closing: bool,
     /// Will send nothing more, but is owed what it asked for.
     pub(crate) finished: bool,
-    /// Waits in the list of clients with output.
-    pub(crate) dirty: bool,
+    pub(crate) flush: Flush,
+    /// One past the newest of the requests that came together, whose replies are to leave together.
+    burst: Seq,
     /// Waits in the list of clients to go on with.
     pub(crate) resuming: bool,
+}
+
+/// What becomes of a client's output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flush {
+    /// There is none, or its socket is full.
+    Clean,
+    /// It leaves at the end of the turn, unless more is expected.
+    Dirty,
+    /// It waits for the replies to commands that came with those it answers, but not beyond this time.
+    Corked(Time),
 }
 
 /// What a client said of itself.
@@ -86,7 +100,8 @@ impl Client {
             paused: false,
             closing: false,
             finished: false,
-            dirty: false,
+            flush: Flush::Clean,
+            burst: 0,
             resuming: false,
         }
     }
@@ -111,6 +126,28 @@ impl Client {
         if let Ok(place) = self.holds.binary_search_by_key(&slot, |(of, _)| *of) {
             self.holds.remove(place);
         }
+    }
+
+    /// A read was run to its end: if all that came before it is answered, its commands are the next to be answered together.
+    pub(crate) fn end_burst(&mut self) {
+        if !self.owes_burst() {
+            self.burst = self.pipeline.next();
+        }
+    }
+
+    /// What was to be answered together no longer is.
+    pub(crate) fn forget_burst(&mut self) {
+        self.burst = self.pipeline.first();
+    }
+
+    fn owes_burst(&self) -> bool {
+        is_later(self.burst, self.pipeline.first())
+    }
+
+    /// True if output is to wait for more.
+    #[inline]
+    pub(crate) fn expects_more(&self) -> bool {
+        self.owes_burst() && self.output.len() < CORK_BYTES
     }
 
     /// Replies that the client has not read, sent or not.

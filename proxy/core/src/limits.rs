@@ -46,3 +46,9 @@ pub(crate) const REFRESH_PAUSE: Duration = Duration::from_millis(20);
 
 /// Replies that one read of one client may make before the others get their turn. COMMAND makes 100 KiB of nine bytes.
 pub(crate) const MAX_BURST: usize = 1024 * 1024;
+
+/// How long a reply waits for those of the commands that its client sent with it, so that a pipeline over several nodes is answered in one write and not in one a node. Nodes of a healthy cluster answer within this time of each other; where one does not, the others' replies are no later than this.
+pub(crate) const CORK_TIME: Duration = Duration::from_millis(1);
+
+/// Replies of this size do not wait for more: a larger write saves nothing.
+pub(crate) const CORK_BYTES: usize = 16 * 1024;

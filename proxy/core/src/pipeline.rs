@@ -42,6 +42,16 @@ impl Pipeline {
         self.entries.len()
     }
 
+    /// The number of the oldest request that is not answered, or of the next.
+    pub(crate) fn first(&self) -> Seq {
+        self.first
+    }
+
+    /// The number of the next request.
+    pub(crate) fn next(&self) -> Seq {
+        self.first.wrapping_add(self.entries.len() as u32)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -53,8 +63,9 @@ impl Pipeline {
 
     /// Takes the next place in the order.
     pub(crate) fn reserve(&mut self) -> Seq {
+        let seq = self.next();
         self.entries.push_back(Entry::Owed);
-        self.first.wrapping_add(self.entries.len() as u32 - 1)
+        seq
     }
 
     /// Says that the reply of `seq` comes out of a fan-out.

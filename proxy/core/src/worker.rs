@@ -22,7 +22,7 @@ use crate::action::{Action, Event, Flow, GatherId, Gathered, RefreshReason};
 use crate::arena::{Arena, Id};
 use crate::backend::Backend;
 use crate::buffer::Pool;
-use crate::client::{Client, Session};
+use crate::client::{Client, Flush, Session};
 use crate::fanout::{Fanout, Plan};
 use crate::fault;
 use crate::hold::Hold;
@@ -52,6 +52,8 @@ pub struct Worker {
     timers: Timers,
     actions: VecDeque<Action>,
     dirty_clients: Vec<ClientId>,
+    /// Clients whose output waits for more, and how long.
+    corked: VecDeque<(Time, ClientId)>,
     dirty_backends: Vec<BackendId>,
     /// Holds whose queue may move.
     stirred: VecDeque<HoldId>,
@@ -110,6 +112,7 @@ impl Worker {
             timers: Timers::default(),
             actions: VecDeque::new(),
             dirty_clients: Vec::new(),
+            corked: VecDeque::new(),
             dirty_backends: Vec::new(),
             stirred: VecDeque::new(),
             resuming: Vec::new(),
@@ -194,7 +197,8 @@ impl Worker {
     /// When to call `handle_timeout` at the latest.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.timers.next()
+        let uncork = self.corked.front().map(|(due, _)| *due);
+        [self.timers.next(), uncork].into_iter().flatten().min()
     }
 
     /// A node connection that has bytes for its socket; each is named once until it is flushed.
@@ -227,10 +231,15 @@ impl Worker {
     }
 
     /// A client that has bytes for its socket; each is named once until it is flushed.
-    pub fn next_dirty_client(&mut self) -> Option<ClientId> {
+    pub fn next_dirty_client(&mut self, now: Time) -> Option<ClientId> {
         while let Some(id) = self.dirty_clients.pop() {
-            if let Some(client) = self.clients.find_mut(id) {
-                client.dirty = false;
+            let Some(client) = self.clients.find_mut(id) else { continue };
+            if client.expects_more() {
+                let due = now.after(limits::CORK_TIME);
+                client.flush = Flush::Corked(due);
+                self.corked.push_back((due, id));
+            } else {
+                client.flush = Flush::Clean;
                 return Some(id);
             }
         }

@@ -112,7 +112,7 @@ impl Bench {
             self.answer(id);
             busy = true;
         }
-        while let Some(id) = self.worker.next_dirty_client() {
+        while let Some(id) = self.worker.next_dirty_client(self.now) {
             let len = self.worker.client_output(id).len();
             self.worker.client_sent(id, len);
             busy = true;

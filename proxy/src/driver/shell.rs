@@ -16,9 +16,9 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::spawn_local;
 use tsubaki_core::action::{Action, GatherId};
 use tsubaki_core::time::Time;
-use tsubaki_core::{BackendId, ClientId, Worker};
+use tsubaki_core::{ClientId, Worker};
 
-use super::sockets::{Socket, Sockets, Written, write};
+use super::sockets::{self, Key, Socket, Sockets, Written};
 use super::{Mailbox, backend_io, mailbox};
 use crate::clock::Clock;
 use crate::control::RefreshRequest;
@@ -31,6 +31,8 @@ pub(super) struct Shell {
     inner: RefCell<Inner>,
     /// Where every socket's bytes arrive; what must stay is copied out by the engine.
     read: RefCell<Box<[u8]>>,
+    /// Reads in this turn of the event loop.
+    reads: Cell<usize>,
     pub(super) clock: Clock,
     pub(super) peers: Arc<[Mailbox]>,
     pub(super) tcp_keepalive: Duration,
@@ -85,6 +87,7 @@ impl Shell {
         Rc::new(Self {
             inner: RefCell::new(Inner { worker, sockets: Sockets::new() }),
             read: RefCell::new(vec![0; READ].into_boxed_slice()),
+            reads: Cell::new(0),
             clock,
             peers,
             tcp_keepalive,
@@ -105,13 +108,16 @@ impl Shell {
         let now = self.clock.now();
         let mut inner = self.inner.borrow_mut();
         let result = step(&mut inner, now);
-        while let Some(action) = inner.worker.poll_action() {
-            self.perform(&mut inner, action);
-        }
+        self.finish(&mut inner);
+        self.have_flushed();
+        result
+    }
+
+    /// Has the flush task run behind all that is ready now.
+    fn have_flushed(&self) {
         if !self.flushing.replace(true) {
             self.flush.notify_one();
         }
-        result
     }
 
     /// Reads a socket once into the shared buffer and hands the bytes to one step of the engine.
@@ -129,9 +135,17 @@ impl Shell {
             Poll::Ready(Err(error)) => Poll::Ready(Input::Broken(error)),
             Poll::Ready(Ok(())) if buffer.filled().is_empty() => Poll::Ready(Input::End),
             Poll::Ready(Ok(())) => {
+                self.reads.set(self.reads.get() + 1);
                 let filled = if buffer.remaining() == 0 { Filled::Wholly } else { Filled::Partly };
                 Poll::Ready(Input::Bytes(self.with(|inner, now| step(inner, buffer.filled(), now)), filled))
             }
+        }
+    }
+
+    /// Carries out what the engine asks for.
+    fn finish(self: &Rc<Self>, inner: &mut Inner) {
+        while let Some(action) = inner.worker.poll_action() {
+            self.perform(inner, action);
         }
     }
 
@@ -168,69 +182,47 @@ impl Shell {
         });
     }
 
-    fn flush_all(self: &Rc<Self>) {
+    fn flush_clients(self: &Rc<Self>) {
+        self.flush(|worker, now| worker.next_dirty_client(now));
+    }
+
+    fn flush_nodes(self: &Rc<Self>) {
+        self.flush(|worker, _| worker.next_dirty_backend());
+    }
+
+    /// Writes what those have whom the engine names.
+    fn flush<K: Key>(self: &Rc<Self>, next: impl Fn(&mut Worker, Time) -> Option<K>) {
+        let now = self.clock.now();
         let mut inner = self.inner.borrow_mut();
         let inner = &mut *inner;
-        // A broken client can set others free, which gives nodes more to do: nodes come first, each time anew.
-        loop {
-            if let Some(id) = inner.worker.next_dirty_backend() {
-                self.flush_backend(inner, id);
-            } else if let Some(id) = inner.worker.next_dirty_client() {
-                self.flush_client(inner, id);
-            } else {
-                break;
-            }
+        while let Some(id) = next(&mut inner.worker, now) {
+            self.write(inner, id);
         }
-        while let Some(action) = inner.worker.poll_action() {
-            self.perform(inner, action);
-        }
+        self.finish(inner);
         self.arm(inner.worker.poll_timeout());
     }
 
-    fn flush_backend(self: &Rc<Self>, inner: &mut Inner, id: BackendId) {
-        let Some(socket) = inner.sockets.backends.find_mut(id) else { return };
+    /// Writes what one connection has, as far as its socket takes it.
+    fn write<K: Key>(self: &Rc<Self>, inner: &mut Inner, id: K) {
+        let Some(socket) = K::table(&mut inner.sockets).find_mut(id) else { return };
         let Some(write_half) = socket.write.as_ref().filter(|_| socket.writer.is_none()) else { return };
         loop {
-            let bytes = inner.worker.backend_output(id);
+            let bytes = id.output(&inner.worker);
             if bytes.is_empty() {
                 return;
             }
-            match write(write_half, bytes) {
-                Written::Some(count) => inner.worker.backend_sent(id, count),
+            match sockets::write(write_half, bytes) {
+                Written::Some(count) => id.sent(&mut inner.worker, count),
                 Written::Full => {
-                    let write_half = Rc::clone(write_half);
-                    let writer = spawn_local(unblock_backend(Rc::clone(self), id, write_half));
+                    let writer = spawn_local(unblock(Rc::clone(self), id, Rc::clone(write_half)));
                     socket.writer = Some(writer.abort_handle());
                     return;
                 }
                 Written::Broken(error) => {
-                    inner.worker.handle_backend_closed(id, &error.to_string(), self.clock.now());
-                    return;
-                }
-            }
-        }
-    }
-
-    fn flush_client(self: &Rc<Self>, inner: &mut Inner, id: ClientId) {
-        let Some(socket) = inner.sockets.clients.find_mut(id) else { return };
-        let Some(write_half) = socket.write.as_ref().filter(|_| socket.writer.is_none()) else { return };
-        loop {
-            let bytes = inner.worker.client_output(id);
-            if bytes.is_empty() {
-                return;
-            }
-            match write(write_half, bytes) {
-                Written::Some(count) => inner.worker.client_sent(id, count),
-                Written::Full => {
-                    let write_half = Rc::clone(write_half);
-                    let writer = spawn_local(unblock_client(Rc::clone(self), id, write_half));
-                    socket.writer = Some(writer.abort_handle());
-                    return;
-                }
-                Written::Broken(_) => {
-                    inner.worker.handle_client_closed(id, self.clock.now());
-                    inner.sockets.clients.remove(id);
+                    id.broken(inner, &error, self.clock.now());
                     self.closed.notify_one();
+                    // Others may have been answered, or set free.
+                    self.have_flushed();
                     return;
                 }
             }
@@ -292,11 +284,22 @@ impl Shell {
 
 /// Writes what the engine has, once for each turn of the event loop: the task is queued behind those that were ready
 /// with it, so that all of their bytes leave in one write a connection.
+///
+/// Clients come first: while they are written, those that were answered first send their next commands. Where several
+/// sockets were ready, the turn is not over before one more look at all of them, and what came meanwhile joins the nodes'
+/// batches. One that is alone is not kept waiting.
 pub(super) async fn flush(shell: Rc<Shell>) {
     loop {
         shell.flush.notified().await;
+        shell.flush_clients();
+        if shell.reads.get() > 1 {
+            // The runtime looks at its sockets before it goes on with a task that yielded.
+            tokio::task::yield_now().await;
+            shell.flush_clients();
+        }
+        shell.reads.set(0);
         shell.flushing.set(false);
-        shell.flush_all();
+        shell.flush_nodes();
     }
 }
 
@@ -320,23 +323,14 @@ pub(super) async fn keep_time(shell: Rc<Shell>) {
     }
 }
 
-async fn unblock_backend(shell: Rc<Shell>, id: BackendId, socket: Rc<OwnedWriteHalf>) {
+/// Goes on with a connection whose socket was full.
+async fn unblock<K: Key>(shell: Rc<Shell>, id: K, socket: Rc<OwnedWriteHalf>) {
     // An error shows itself at the next write.
     let _ = socket.writable().await;
     shell.with(|inner, _| {
-        if let Some(socket) = inner.sockets.backends.find_mut(id) {
+        if let Some(socket) = K::table(&mut inner.sockets).find_mut(id) {
             socket.writer = None;
-            shell.flush_backend(inner, id);
-        }
-    });
-}
-
-async fn unblock_client(shell: Rc<Shell>, id: ClientId, socket: Rc<OwnedWriteHalf>) {
-    let _ = socket.writable().await;
-    shell.with(|inner, _| {
-        if let Some(socket) = inner.sockets.clients.find_mut(id) {
-            socket.writer = None;
-            shell.flush_client(inner, id);
+            shell.write(inner, id);
         }
     });
 }

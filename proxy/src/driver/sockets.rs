@@ -11,24 +11,67 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
-use tsubaki_core::{BackendId, ClientId};
+use tsubaki_core::time::Time;
+use tsubaki_core::{BackendId, ClientId, Worker};
 
+use super::shell::Inner;
 use crate::gate::Place;
 
-/// An id of the engine's that a socket can be found by.
-pub(super) trait Key: Copy + PartialEq {
+/// An id of the engine's that a socket can be found by, and what the engine has to do with that socket.
+pub(super) trait Key: Copy + PartialEq + 'static {
     fn index(self) -> usize;
+    fn table(sockets: &mut Sockets) -> &mut Table<Self>;
+    /// The bytes that the socket should take next.
+    fn output(self, worker: &Worker) -> &[u8];
+    /// The socket took `count` of them.
+    fn sent(self, worker: &mut Worker, count: usize);
+    /// The socket cannot be written to any more.
+    fn broken(self, inner: &mut Inner, error: &io::Error, now: Time);
 }
 
 impl Key for ClientId {
     fn index(self) -> usize {
         Self::index(self)
     }
+
+    fn table(sockets: &mut Sockets) -> &mut Table<Self> {
+        &mut sockets.clients
+    }
+
+    fn output(self, worker: &Worker) -> &[u8] {
+        worker.client_output(self)
+    }
+
+    fn sent(self, worker: &mut Worker, count: usize) {
+        worker.client_sent(self, count);
+    }
+
+    fn broken(self, inner: &mut Inner, _: &io::Error, now: Time) {
+        inner.worker.handle_client_closed(self, now);
+        inner.sockets.clients.remove(self);
+    }
 }
 
 impl Key for BackendId {
     fn index(self) -> usize {
         Self::index(self)
+    }
+
+    fn table(sockets: &mut Sockets) -> &mut Table<Self> {
+        &mut sockets.backends
+    }
+
+    fn output(self, worker: &Worker) -> &[u8] {
+        worker.backend_output(self)
+    }
+
+    fn sent(self, worker: &mut Worker, count: usize) {
+        worker.backend_sent(self, count);
+    }
+
+    /// The engine has the socket closed.
+    fn broken(self, inner: &mut Inner, error: &io::Error, now: Time) {
+        inner.worker.handle_backend_closed(self, &error.to_string(), now);
     }
 }
 

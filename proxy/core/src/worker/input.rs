@@ -115,6 +115,9 @@ impl Worker {
                 break;
             }
         }
+        if let Some(client) = self.clients.find_mut(id) {
+            client.end_burst();
+        }
         self.keep_scanner(id, scanner, partial && input.len() - used >= RESCAN);
         used
     }

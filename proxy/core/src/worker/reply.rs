@@ -7,6 +7,7 @@ use tsubaki_protocol::resp::write;
 use super::Worker;
 use crate::action::{Event, RefreshReason};
 use crate::backend::{State, Ticket, Traits};
+use crate::client::Flush;
 use crate::fault::Fault;
 use crate::hold::Held;
 use crate::map::NodeId;
@@ -204,8 +205,13 @@ impl Worker {
         let before = client.unread();
         client.pipeline.fill(seq, reply, client.output.tail(&mut self.pool));
         self.unread_bytes = (self.unread_bytes + client.unread()).saturating_sub(before);
-        if !client.dirty {
-            client.dirty = true;
+        let is_due = match client.flush {
+            Flush::Clean => true,
+            Flush::Dirty => false,
+            Flush::Corked(_) => !client.expects_more(),
+        };
+        if is_due {
+            client.flush = Flush::Dirty;
             self.dirty_clients.push(id);
         }
         let (unread, is_paused) = (client.unread(), client.paused);

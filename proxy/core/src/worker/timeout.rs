@@ -1,9 +1,10 @@
-//! What time brings: handshakes that took too long, nodes that fell silent, holds whose moment has come.
+//! What time brings: handshakes that took too long, output that waited for more, nodes that fell silent, holds whose moment has come.
 
 use super::Worker;
 use super::send::NoWay;
 use crate::BackendId;
 use crate::backend::Traits;
+use crate::client::Flush;
 use crate::fault::Fault;
 use crate::time::Time;
 use crate::timer::Due;
@@ -27,7 +28,23 @@ impl Worker {
                 }
             }
         }
+        self.uncork(now);
         self.settle(now);
+    }
+
+    /// Lets the output go that has waited long enough for more.
+    fn uncork(&mut self, now: Time) {
+        while let Some(&(due, id)) = self.corked.front().filter(|(due, _)| *due <= now) {
+            self.corked.pop_front();
+            // An entry of a burst that was answered since wakes nobody.
+            if let Some(client) =
+                self.clients.find_mut(id).filter(|client| client.flush == Flush::Corked(due))
+            {
+                client.forget_burst();
+                client.flush = Flush::Dirty;
+                self.dirty_clients.push(id);
+            }
+        }
     }
 
     fn check_backend(&mut self, id: BackendId, now: Time) {

@@ -9,6 +9,7 @@
 
 mod bytes;
 mod connection;
+mod flush;
 mod harness;
 mod loss;
 mod memory;

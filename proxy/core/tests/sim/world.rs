@@ -253,7 +253,8 @@ impl World {
                 self.pump(link);
             }
         }
-        while let Some(id) = self.worker.next_dirty_client() {
+        let now = self.time();
+        while let Some(id) = self.worker.next_dirty_client(now) {
             if let Some(client) = self.client_of(id) {
                 self.client_pump(client, self.clients[client].connection);
             }

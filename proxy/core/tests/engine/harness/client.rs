@@ -49,6 +49,11 @@ impl Client {
         self.expect("");
     }
 
+    /// How often the worker asked for this client's output to be written, since the last look.
+    pub(crate) fn writes(&self) -> usize {
+        std::mem::take(&mut self.world.borrow_mut().ends[self.index].writes)
+    }
+
     /// Takes all that came.
     pub(crate) fn received(&self) -> Vec<u8> {
         self.end(|end| std::mem::take(&mut end.received))

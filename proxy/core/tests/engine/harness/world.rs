@@ -44,6 +44,8 @@ pub(super) struct End {
     pub(super) room: usize,
     pub(super) closed: bool,
     pub(super) paused: bool,
+    /// How often the worker asked for its output to be written.
+    pub(super) writes: usize,
     /// Bytes that the proxy has not read.
     unread: Vec<u8>,
 }
@@ -89,6 +91,7 @@ impl World {
             room: usize::MAX,
             closed: false,
             paused: false,
+            writes: 0,
             unread: Vec::new(),
         });
         self.pump();
@@ -244,7 +247,9 @@ impl World {
     }
 
     fn flush_ends(&mut self) -> bool {
-        while self.worker.next_dirty_client().is_some() {}
+        while let Some(id) = self.worker.next_dirty_client(self.now) {
+            self.end_of(id).writes += 1;
+        }
         let mut moved = false;
         for end in self.ends.iter_mut().filter(|end| !end.closed) {
             let output = self.worker.client_output(end.id);
