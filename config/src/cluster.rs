@@ -1,6 +1,7 @@
 //! The cluster behind the proxy: `[cluster]`.
 
 use std::fmt;
+use std::num::NonZeroU8;
 use std::ops::RangeInclusive;
 
 use crate::address::HostPort;
@@ -23,6 +24,10 @@ pub struct Cluster {
     pub password: Option<Secret>,
     /// `read_policy`: which nodes serve reads. Default: the masters.
     pub read_policy: ReadPolicy,
+    /// `connections_per_node`: connections of one worker to one node for each protocol and role in use, 1 to
+    /// 64; a client keeps to one of them. Default: 1, as commands that share a connection share its system
+    /// calls.
+    pub connections_per_node: NonZeroU8,
     /// `refresh_interval`: how often the topology is fetched without a reason to, 100 ms to 1 h. Default: 10
     /// s. Redirects and lost connections refresh it at once.
     pub refresh_interval: Millis,
@@ -56,6 +61,8 @@ pub enum ReadPolicy {
 /// All times begin at 100 ms: a forgotten unit (`15` for fifteen seconds) is refused rather than taken for
 /// milliseconds.
 const SHORTEST: Millis = Millis::ms(100);
+/// With 64 workers these are 4096 of the 10,000 clients that a node takes by default.
+const CONNECTIONS: RangeInclusive<NonZeroU8> = NonZeroU8::MIN..=NonZeroU8::MIN.saturating_add(63);
 const REFRESH_INTERVAL: RangeInclusive<Millis> = SHORTEST..=Millis::secs(3600);
 const CONNECT_TIMEOUT: RangeInclusive<Millis> = SHORTEST..=Millis::secs(60);
 const WAIT_TIMEOUT: RangeInclusive<Millis> = SHORTEST..=Millis::secs(60);
@@ -68,6 +75,7 @@ impl Default for Cluster {
             user: None,
             password: None,
             read_policy: ReadPolicy::default(),
+            connections_per_node: NonZeroU8::MIN,
             refresh_interval: Millis::secs(10),
             connect_timeout: Millis::secs(1),
             wait_timeout: Millis::ms(1500),
@@ -86,6 +94,11 @@ impl Cluster {
             user: resolve_user(resolver)?,
             password: resolver.secret("cluster.password", "cluster.password_file")?,
             read_policy: resolver.choice("cluster.read_policy", default.read_policy)?,
+            connections_per_node: resolver.quantity(
+                "cluster.connections_per_node",
+                default.connections_per_node,
+                CONNECTIONS,
+            )?,
             refresh_interval: time("cluster.refresh_interval", default.refresh_interval, REFRESH_INTERVAL)?,
             connect_timeout: time("cluster.connect_timeout", default.connect_timeout, CONNECT_TIMEOUT)?,
             wait_timeout: time("cluster.wait_timeout", default.wait_timeout, WAIT_TIMEOUT)?,
@@ -135,6 +148,7 @@ impl fmt::Display for Cluster {
         }
         writeln!(f, "{}", Secret::note(self.password.as_ref()))?;
         writeln!(f, "read_policy = \"{}\"", self.read_policy.name())?;
+        writeln!(f, "connections_per_node = {}", self.connections_per_node)?;
         writeln!(f, "refresh_interval = \"{}\"", self.refresh_interval)?;
         writeln!(f, "connect_timeout = \"{}\"", self.connect_timeout)?;
         writeln!(f, "wait_timeout = \"{}\"", self.wait_timeout)?;

@@ -3,6 +3,7 @@
 //! The structs of the concerns call it, key by key; what each key means and which bounds it has stands there.
 
 use std::fmt;
+use std::num::NonZeroU8;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
@@ -119,6 +120,14 @@ impl<'a> Resolver<'a> {
             }
             Err(source) => Err(ConfigError::PasswordFile { place, path, source }),
         }
+    }
+}
+
+impl Quantity for NonZeroU8 {
+    const FORM: &'static str = "a whole number";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok()
     }
 }
 

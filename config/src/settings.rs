@@ -27,6 +27,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     plain("cluster.password", "TSUBAKI_CLUSTER_PASSWORD"),
     plain("cluster.password_file", "TSUBAKI_CLUSTER_PASSWORD_FILE"),
     plain("cluster.read_policy", "TSUBAKI_CLUSTER_READ_POLICY"),
+    plain("cluster.connections_per_node", "TSUBAKI_CLUSTER_CONNECTIONS_PER_NODE"),
     plain("cluster.refresh_interval", "TSUBAKI_CLUSTER_REFRESH_INTERVAL"),
     plain("cluster.connect_timeout", "TSUBAKI_CLUSTER_CONNECT_TIMEOUT"),
     plain("cluster.wait_timeout", "TSUBAKI_CLUSTER_WAIT_TIMEOUT"),

@@ -4,6 +4,7 @@ mod settings;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::num::NonZeroU8;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -51,7 +52,7 @@ pub fn run(settings: cli::Settings) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build_local(LocalOptions::default())
         .context("cannot start the control thread")?;
-    let max_clients = affordable_clients(config.listen.max_clients, files, plan.cores.len());
+    let max_clients = affordable_clients(&config, files, plan.cores.len());
     let outcome = runtime.block_on(control(&config, &plan, max_clients));
     // Not dropped: that would wait for name look-ups that nobody needs any more.
     runtime.shutdown_background();
@@ -86,15 +87,17 @@ fn raise_open_files() -> Option<u64> {
 }
 
 /// Files that are kept from clients: nodes must be reachable however many clients there are (64 connections a worker,
-/// twenty nodes in three lanes), and 32 for listeners, admin, log and the refresher. Redis keeps 32.
-fn reserved_files(workers: usize) -> u64 {
-    32 + 64 * workers as u64
+/// twenty nodes in three lanes, as often as is set), and 32 for listeners, admin, log and the refresher. Redis keeps 32.
+fn reserved_files(workers: usize, connections_per_node: NonZeroU8) -> u64 {
+    32 + 64 * workers as u64 * u64::from(connections_per_node.get())
 }
 
 /// As Redis does: fewer clients, where the files do not suffice for all that are allowed.
-fn affordable_clients(wanted: u32, files: Option<u64>, workers: usize) -> usize {
+fn affordable_clients(config: &Config, files: Option<u64>, workers: usize) -> usize {
+    let wanted = config.listen.max_clients;
     let Some(files) = files else { return wanted as usize };
-    let affordable = files.saturating_sub(reserved_files(workers)).max(1);
+    let reserved = reserved_files(workers, config.cluster.connections_per_node);
+    let affordable = files.saturating_sub(reserved).max(1);
     if affordable < u64::from(wanted) {
         tracing::warn!(
             files,

@@ -77,7 +77,7 @@ fn the_manual_shows_messages_as_they_are() {
 #[test]
 fn a_printed_configuration_loads_to_itself() {
     let fancy = "listen = [\"*:6380\", \"[::1]:6381\"]\nbacklog = 9\ntcp_keepalive = \"1100ms\"\n\
-                 [cluster]\nseeds = [\"Node-1:6379\", \"[fd00::1]:6379\"]\nread_policy = \"any\"\n\
+                 [cluster]\nseeds = [\"Node-1:6379\", \"[fd00::1]:6379\"]\nread_policy = \"any\"\nconnections_per_node = 3\n\
                  address_map = { \"a:1\" = \"b:2\", \"fd00::1\" = \"fd00::2\", \"[fd00::1]:1\" = \"c:3\" }\n\
                  [limits]\nmax_bulk = \"3m\"\n[placement]\nmode = \"off\"\nworkers = 3\n[admin]\nlisten = \"off\"\n\
                  [log]\nlevel = \"trace\"\nformat = \"json\"";

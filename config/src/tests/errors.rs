@@ -107,10 +107,14 @@ fn a_size_or_time_out_of_bounds() {
         let form = if section == "limits" { SIZE } else { TIME };
         assert_refused(&file, &format!("2: {key} = {shown} is not allowed: use {form}, from {range}"));
     }
-    assert_refused(
-        "[limits]\nin_flight = 0",
-        "2: limits.in_flight = 0 is not allowed: use a whole number, from 1 to 1000000",
-    );
+    for (section, key, value, range) in
+        [("limits", "in_flight", 0, "1 to 1000000"), ("cluster", "connections_per_node", 65, "1 to 64")]
+    {
+        assert_refused(
+            &format!("[{section}]\n{key} = {value}"),
+            &format!("2: {section}.{key} = {value} is not allowed: use a whole number, from {range}"),
+        );
+    }
 }
 
 #[test]

@@ -17,7 +17,11 @@ fn samples(key: &str) -> (&'static str, &'static str) {
         "log.level" => ("debug", "trace"),
         "log.format" => ("text", "json"),
         "tcp_keepalive" | "shutdown_timeout" => ("2s", "3500ms"),
-        "backlog" | "max_clients" | "limits.in_flight" | "placement.workers" => ("7", "8"),
+        "backlog"
+        | "max_clients"
+        | "limits.in_flight"
+        | "placement.workers"
+        | "cluster.connections_per_node" => ("7", "8"),
         "limits.query_buffer" => ("2000mb", "2gb"),
         "limits.output_buffer_total" => ("8gb", "9gb"),
         key if key.starts_with("limits.") => ("2mb", "3000k"),

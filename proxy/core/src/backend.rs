@@ -21,19 +21,23 @@ use crate::pipeline::Seq;
 use crate::settings::Login;
 use crate::time::Time;
 
-/// What a shared connection is for. One node has at most one connection a lane and worker.
+/// What a shared connection is for, and for whom. A worker has at most one connection a lane and node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lane {
     /// True: the connection said READONLY and serves a replica's data.
     pub(crate) replica: bool,
     pub(crate) resp: Resp,
+    /// Which of the `connections_per_node` that do the same.
+    pub(crate) number: u8,
 }
 
 impl Lane {
-    pub(crate) const COUNT: usize = 4;
+    /// How many lanes there are for each number.
+    pub(crate) const KINDS: usize = 4;
 
     pub(crate) fn index(self) -> usize {
-        usize::from(self.replica) * 2 + usize::from(self.resp == Resp::V3)
+        let kind = usize::from(self.replica) * 2 + usize::from(self.resp == Resp::V3);
+        usize::from(self.number) * Self::KINDS + kind
     }
 }
 

@@ -37,6 +37,8 @@ pub enum Fault {
     ReusedPlace,
     /// A client that speaks RESP3 is served over a connection that speaks RESP2.
     WrongLane,
+    /// The commands of one client travel on any of a node's connections.
+    StrayedCommand,
     /// The bytes of half a reply are kept for the connection that follows.
     KeptFragment,
     /// A node that owes replies may be silent for ever.

@@ -3,6 +3,7 @@
 //! Must not know: clients, the bytes on connections.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU8;
 use std::time::Duration;
 
 use tsubaki_protocol::slot::SLOTS;
@@ -22,7 +23,7 @@ pub(crate) type NodeId = Id<Node>;
 pub(crate) struct Node {
     pub(crate) address: String,
     /// One connection a lane.
-    pub(crate) backends: [Option<BackendId>; Lane::COUNT],
+    pub(crate) backends: Box<[Option<BackendId>]>,
     /// Connection attempts that failed since the last success.
     failures: u32,
     /// No connection attempt before this.
@@ -34,10 +35,10 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    fn new(address: &str) -> Self {
+    fn new(address: &str, lanes: usize) -> Self {
         Self {
             address: address.to_owned(),
-            backends: [None; Lane::COUNT],
+            backends: vec![None; lanes].into_boxed_slice(),
             failures: 0,
             retry_at: Time::default(),
             resting_until: Time::default(),
@@ -54,10 +55,14 @@ impl Node {
         self.failures > 0
     }
 
-    /// A connection failed. True if the node was thought to be up.
+    /// A connection failed. True if the node was thought to be up. What fails during a pause failed with the connection
+    /// that began it: a node with many connections is not given up sooner.
     ///
     /// `jitter` (0 to 1) spreads the next attempts of many workers and proxies over half the pause.
     pub(crate) fn failed(&mut self, jitter: f64, now: Time) -> bool {
+        if self.is_down() && !self.may_connect(now) {
+            return false;
+        }
         let (first, longest) = RECONNECT_PAUSE;
         let pause = longest.min(first * 2_u32.saturating_pow(self.failures.min(10)));
         self.retry_at = now.after(pause.mul_f64(1.0 - jitter / 2.0));
@@ -94,6 +99,8 @@ pub(crate) struct ShardMap {
 }
 
 pub(crate) struct Map {
+    /// Connections that a node may have.
+    lanes: usize,
     nodes: Arena<Node>,
     by_address: BTreeMap<String, NodeId>,
     shards: Vec<ShardMap>,
@@ -108,8 +115,10 @@ pub(crate) struct Map {
 impl Map {
     const NONE: u16 = u16::MAX;
 
-    pub(crate) fn new() -> Self {
+    /// A map without nodes, each of which will have so many connections of a kind.
+    pub(crate) fn new(connections_per_node: NonZeroU8) -> Self {
         Self {
+            lanes: usize::from(connections_per_node.get()) * Lane::KINDS,
             nodes: Arena::new(),
             by_address: BTreeMap::new(),
             shards: Vec::new(),
@@ -188,7 +197,7 @@ impl Map {
             }
             return id;
         }
-        let id = self.nodes.insert(Node::new(address));
+        let id = self.nodes.insert(Node::new(address, self.lanes));
         self.by_address.insert(address.to_owned(), id);
         id
     }

@@ -3,6 +3,7 @@
 //! Must not know: files, flags, how a value was written.
 
 use std::fmt;
+use std::num::NonZeroU8;
 use std::time::Duration;
 
 use crate::topology::AddressMap;
@@ -18,6 +19,8 @@ pub struct Settings {
     pub read_policy: ReadPolicy,
     /// Rewrites the addresses that MOVED and ASK name.
     pub address_map: AddressMap,
+    /// Connections of one kind (protocol, master or replica) to one node; each client uses one of them.
+    pub connections_per_node: NonZeroU8,
     /// How long a connection to a node may take, its handshake included.
     pub connect_timeout: Duration,
     /// How long a command that cannot be written yet waits before it is answered with an error.
@@ -128,6 +131,7 @@ impl Default for Settings {
             node_login: None,
             read_policy: ReadPolicy::Master,
             address_map: AddressMap::default(),
+            connections_per_node: NonZeroU8::MIN,
             connect_timeout: Duration::from_secs(1),
             wait_timeout: Duration::from_millis(1500),
             silence_timeout: Duration::from_secs(15),

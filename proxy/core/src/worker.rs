@@ -101,9 +101,9 @@ impl Worker {
     pub fn new(settings: Settings) -> Self {
         Self {
             random: settings.seed | 1,
+            map: Map::new(settings.connections_per_node),
             settings,
             topology: Topology::default(),
-            map: Map::new(),
             clients: Arena::new(),
             backends: Arena::new(),
             holds: Arena::new(),

@@ -38,6 +38,7 @@ pub(super) fn engine(config: &Config, identity: &Identity, index: usize) -> Sett
             ReadPolicy::Any => settings::ReadPolicy::Any,
         },
         address_map: address_map(config),
+        connections_per_node: cluster.connections_per_node,
         connect_timeout: cluster.connect_timeout.as_duration(),
         wait_timeout: cluster.wait_timeout.as_duration(),
         silence_timeout: cluster.silence_timeout.as_duration(),

@@ -1,6 +1,6 @@
 //! Nodes and their connections: up, down, moved, gone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::Worker;
@@ -27,8 +27,9 @@ impl Worker {
             self.map.apply(topology)
         };
         self.topology = topology.clone();
-        let losers: Vec<NodeId> = self.backends.iter().map(|(_, backend)| backend.node).collect();
-        for node in losers {
+        let losers: BTreeMap<usize, NodeId> =
+            self.backends.iter().map(|(_, backend)| (backend.node.index(), backend.node)).collect();
+        for node in losers.into_values() {
             self.track_lost(node, |slot| lost.contains(slot), now);
         }
         if lost.count() > 0 {
@@ -152,7 +153,7 @@ impl Worker {
     /// `loser` no longer serves some slots: what is in flight to it on these is waited for before anything newer goes
     /// elsewhere, and what has not left goes elsewhere itself.
     pub(super) fn track_lost(&mut self, loser: NodeId, is_lost: impl Fn(u16) -> bool, now: Time) {
-        let backends = self.map.node(loser).map(|node| node.backends).unwrap_or_default();
+        let backends = self.map.node(loser).map(|node| node.backends.clone()).unwrap_or_default();
         if self.faults.is(Fault::UntrackedMove) {
             return;
         }
@@ -197,7 +198,7 @@ impl Worker {
     /// takes over its first slot looks the same: no view names it, and ASKs lead there.
     fn drop_unlisted(&mut self) {
         for node in self.map.unlisted() {
-            let backends = self.map.node(node).map(|node| node.backends).unwrap_or_default();
+            let backends = self.map.node(node).map(|node| node.backends.clone()).unwrap_or_default();
             let owes =
                 |id: &BackendId| self.backends.find(*id).is_some_and(|backend| !backend.tickets.is_empty());
             let (busy, idle): (Vec<_>, Vec<_>) = backends.into_iter().flatten().partition(owes);
@@ -240,14 +241,10 @@ impl Worker {
             Some(_) => "ok".to_owned(),
             None => "unknown".to_owned(),
         };
-        let backends = node.map(|node| node.backends).unwrap_or_default();
-        let connections = backends.iter().flatten().count();
-        let in_flight: usize = backends
-            .into_iter()
-            .flatten()
-            .filter_map(|id| self.backends.find(id))
-            .map(|backend| backend.tickets.len())
-            .sum();
+        let backends = || node.into_iter().flat_map(|node| node.backends.iter().flatten());
+        let connections = backends().count();
+        let in_flight: usize =
+            backends().filter_map(|id| self.backends.find(*id)).map(|backend| backend.tickets.len()).sum();
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,

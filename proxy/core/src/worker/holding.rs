@@ -6,7 +6,7 @@ use tsubaki_protocol::resp::write;
 use super::send::NoWay;
 use super::{HoldId, Worker};
 use crate::action::RefreshReason;
-use crate::backend::{Backend, Lane, Ticket, Traits};
+use crate::backend::{Backend, Ticket, Traits};
 use crate::fault::Fault;
 use crate::hold::{Held, Hold, KeySet, is_later};
 use crate::limits::HOLD_CHECK;
@@ -71,7 +71,7 @@ impl Worker {
     /// Where commands on `slot` can be in flight: at `at`, and at its master.
     fn connections_of(&self, slot: u16, at: Option<BackendId>) -> Vec<BackendId> {
         let master = self.map.master(slot).and_then(|master| self.map.node(master));
-        let backends = master.map(|node| node.backends).unwrap_or_default().into_iter().flatten();
+        let backends = master.into_iter().flat_map(|node| node.backends.iter().flatten().copied());
         at.into_iter().chain(backends).collect()
     }
 
@@ -199,7 +199,7 @@ impl Worker {
     fn held_way(&mut self, ticket: &Ticket, ask: Option<NodeId>, now: Time) -> Result<BackendId, NoWay> {
         let (resp, number) = self.client_lane(ticket.client);
         let backend = match ask.filter(|node| self.map.node(*node).is_some()) {
-            Some(node) => self.connection(node, Lane { replica: false, resp }, now),
+            Some(node) => self.connection(node, self.lane(ticket.client, resp), now),
             None => self.way(ticket, resp, number, now),
         }?;
         let is_ready = self.backends.find(backend).is_some_and(Backend::is_ready);

@@ -1,9 +1,10 @@
 //! The way of a command to a node: by the map and the read policy to a connection, or into a hold if there is none.
 
+use std::num::NonZeroUsize;
+
 use tsubaki_protocol::resp::Resp;
 
 use super::Worker;
-use crate::BackendId;
 use crate::action::{Action, RefreshReason};
 use crate::backend::{Backend, Lane, Ticket, Traits};
 use crate::fault::Fault;
@@ -11,6 +12,7 @@ use crate::map::NodeId;
 use crate::settings::ReadPolicy;
 use crate::time::Time;
 use crate::timer::Due;
+use crate::{BackendId, ClientId};
 
 /// Why there is no way now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,16 +61,26 @@ impl Worker {
         number: u64,
         now: Time,
     ) -> Result<BackendId, NoWay> {
-        let lane = Lane { replica: false, resp };
+        let lane = self.lane(ticket.client, resp);
         if ticket.slot == Ticket::NO_SLOT {
             let node = self.map.any_master(number).ok_or(NoWay::Uncovered)?;
             return self.connection(node, lane, now);
         }
         if self.reads_by_policy(ticket) {
-            return self.read_way(ticket.slot, resp, now);
+            return self.read_way(ticket.slot, lane, now);
         }
         let node = self.map.master(ticket.slot).ok_or(NoWay::Uncovered)?;
         self.connection(node, lane, now)
+    }
+
+    /// The lane of a client's commands to masters: of the connections that do the same always that one, so that nothing of
+    /// a client overtakes (C8). Places are filled again, so clients are spread evenly, also after many have left.
+    #[inline]
+    pub(super) fn lane(&self, client: ClientId, resp: Resp) -> Lane {
+        let turn =
+            if self.faults.is(Fault::StrayedCommand) { self.stats.requests as usize } else { client.index() };
+        let number = turn % NonZeroUsize::from(self.settings.connections_per_node);
+        Lane { replica: false, resp, number: number as u8 }
     }
 
     /// True if the read policy, not the map alone, says where a command goes.
@@ -79,7 +91,7 @@ impl Worker {
     }
 
     /// The connection for a read: of those whom the policy allows, whose turn it is among the ready ones.
-    fn read_way(&mut self, slot: u16, resp: Resp, now: Time) -> Result<BackendId, NoWay> {
+    fn read_way(&mut self, slot: u16, lane: Lane, now: Time) -> Result<BackendId, NoWay> {
         let policy = self.settings.read_policy;
         let shard = self.map.shard_mut(slot).ok_or(NoWay::Uncovered)?;
         let master = shard.master;
@@ -87,12 +99,12 @@ impl Worker {
         let count = shard.replicas.len() + usize::from(with_master);
         let turn = shard.turn;
         shard.turn = shard.turn.wrapping_add(1);
-        let replica = Lane { replica: true, resp };
+        let replica = Lane { replica: true, ..lane };
         for offset in 0..count {
             let place = turn.wrapping_add(offset) % count;
             let node = self.map.shard_mut(slot).and_then(|shard| shard.replicas.get(place).copied());
             // The place behind the replicas is the master's turn.
-            let (node, lane) = node.map_or((master, Lane { replica: false, resp }), |node| (node, replica));
+            let (node, lane) = node.map_or((master, lane), |node| (node, replica));
             if let Some(backend) = self.ready(node, lane, now) {
                 return Ok(backend);
             }
@@ -100,7 +112,7 @@ impl Worker {
         if policy == ReadPolicy::Replica {
             return Err(NoWay::NoReplica);
         }
-        self.connection(master, Lane { replica: false, resp }, now)
+        self.connection(master, lane, now)
     }
 
     /// A node's connection if it is ready for reads; opens one for later if there is none.

@@ -9,6 +9,7 @@
 
 mod bytes;
 mod connection;
+mod connections;
 mod flush;
 mod harness;
 mod loss;

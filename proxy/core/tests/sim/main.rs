@@ -131,6 +131,7 @@ faults_are_found! {
     a_leaked_redirect_is_found: LeakedRedirect,
     a_reply_to_the_successor_in_a_place_is_found: ReusedPlace,
     a_reply_in_the_wrong_protocol_is_found: WrongLane,
+    a_command_on_another_connection_is_found: StrayedCommand,
     half_a_reply_kept_for_the_next_connection_is_found: KeptFragment,
     a_silent_node_that_is_waited_for_is_found: IgnoredSilence,
     an_output_limit_that_is_not_kept_is_found: IgnoredOutputLimit,

@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::num::NonZeroU8;
 use std::time::Duration;
 
 use tsubaki_core::action::{Action, Event as Report, Gathered};
@@ -353,6 +354,7 @@ fn settings(
         silence_timeout: millis(rng.pick(&[800, 3000])),
         max_in_flight: rng.pick(&[2, 16, 1024]),
         max_in_flight_bytes: rng.pick(&[4096, 1 << 20]),
+        connections_per_node: NonZeroU8::new(if seed % 3 == 1 { 3 } else { 1 }).unwrap(),
         max_output: if slow_readers { rng.pick(&[3_000, 20_000, 1 << 30]) } else { 1 << 30 },
         seed,
         ..Settings::default()

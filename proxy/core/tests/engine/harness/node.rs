@@ -76,6 +76,14 @@ impl Node {
         world.node_says(index, bytes.as_ref());
     }
 
+    /// Sends bytes over the open connection that was opened as number `number`.
+    #[track_caller]
+    pub(crate) fn reply_to(&self, number: usize, bytes: impl AsRef<[u8]>) {
+        let mut world = self.world.borrow_mut();
+        let index = self.links(&world)[number];
+        world.node_says(index, bytes.as_ref());
+    }
+
     /// Takes one command and answers it.
     #[track_caller]
     pub(crate) fn serve(&self, line: &str, reply: impl AsRef<[u8]>) {
@@ -89,6 +97,14 @@ impl Node {
         for index in self.links(&world) {
             world.lose(index, "connection reset by peer");
         }
+    }
+
+    /// Loses the open connection that was opened as number `number`.
+    #[track_caller]
+    pub(crate) fn close_one(&self, number: usize) {
+        let mut world = self.world.borrow_mut();
+        let index = self.links(&world)[number];
+        world.lose(index, "connection reset by peer");
     }
 
     /// What happens to the next connections.
