@@ -4,10 +4,11 @@
 //!   accept task -----> client tasks (read) ---\                       /---> next client
 //!                                              >-- Shell: the engine -+
 //!   connect tasks ---> node tasks (read) -----/         |             \---> flush task: one write a connection and turn
-//!   mailbox task (topology, reports, stop) -------------'-------------> timer task
+//!   mailbox task (clients, topology, stop) -------------'-------------> timer task
 //! ```
 //!
-//! Tasks move bytes; the engine decides. Must not know: the other workers, except that each has a mailbox.
+//! Tasks move bytes; the engine decides. Must not know: the other workers, except that each has a mailbox, into which also
+//! a client goes whose place is there.
 
 mod accept;
 mod backend_io;
@@ -31,7 +32,7 @@ use tsubaki_core::settings::Settings;
 
 pub(crate) use self::mailbox::{Mail, Mailbox};
 use self::shell::Shell;
-pub(crate) use self::sockets::refuse_self;
+pub(crate) use self::sockets::{refuse_self, tune};
 use crate::clock::Clock;
 use crate::control::RefreshRequest;
 use crate::gate::Gate;
@@ -47,7 +48,7 @@ pub(crate) struct Job {
     /// Every worker's mailbox, this one's too.
     pub(crate) peers: Arc<[Mailbox]>,
     pub(crate) refresh: mpsc::UnboundedSender<RefreshRequest>,
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) gate: Gate,
     pub(crate) clock: Clock,
     pub(crate) core: Option<core_affinity::CoreId>,
     pub(crate) tcp_keepalive: Duration,
@@ -94,19 +95,76 @@ async fn run(mut job: Job) {
     let shell = Shell::new(Worker::new(job.settings), job.clock, job.refresh, job.peers, job.tcp_keepalive);
     spawn_local(shell::flush(Rc::clone(&shell)));
     spawn_local(shell::keep_time(Rc::clone(&shell)));
+    let gate = Rc::new(job.gate);
     let listening: Vec<_> = job
         .listeners
         .into_iter()
-        .map(|listener| spawn_local(accept::accept(Rc::clone(&shell), listener, Arc::clone(&job.gate))))
+        .map(|listener| spawn_local(accept::accept(Rc::clone(&shell), listener, Rc::clone(&gate))))
         .collect();
     mailbox::serve(&shell, &mut job.mail).await;
     let stopped = async {
-        accept::stop(&shell, listening).await;
+        accept::stop(&shell, listening, &gate).await;
         shell.drained().await;
     };
-    // What is in flight may need the newest view, and operators the last figures.
+    // What is in flight may need the newest view, operators the last figures, and clients may be on their way from peers.
     tokio::select! {
         () = stopped => {}
         () = mailbox::serve(&shell, &mut job.mail) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{Ipv4Addr, TcpStream};
+    use std::time::Instant;
+
+    use super::accept::Arrival;
+    use super::*;
+    use crate::gate::Place;
+
+    /// A worker without listeners, and the gate of another beside it.
+    fn second_worker(mailbox: &Mailbox, mail: mpsc::UnboundedReceiver<Mail>) -> (Gate, JoinHandle<()>) {
+        let mut gates = Gate::all(100, 2);
+        let job = Job {
+            index: 1,
+            settings: Settings::default(),
+            listeners: Vec::new(),
+            mail,
+            peers: [mailbox.clone(), mailbox.clone()].into(),
+            refresh: mpsc::unbounded_channel().0,
+            gate: gates.remove(1),
+            clock: Clock::start(),
+            core: None,
+            tcp_keepalive: Duration::from_secs(60),
+        };
+        (gates.remove(0), spawn(job).unwrap())
+    }
+
+    #[test]
+    fn a_client_that_is_on_its_way_to_a_stopping_worker_is_served() {
+        let (mailbox, mail) = Mailbox::new();
+        let (gate, worker) = second_worker(&mailbox, mail);
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (socket, address) = listener.accept().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let places: [Place; 3] = std::array::from_fn(|_| gate.enter().unwrap());
+        let [_first, place, _third] = places;
+        assert!(!gate.is_own(&place));
+
+        mailbox.send(Mail::Stop);
+        // Two clients are here and one is there: the next has its place there as long as that worker takes any.
+        let patience = Instant::now() + Duration::from_secs(30);
+        while !gate.is_own(&gate.enter().unwrap()) {
+            assert!(Instant::now() < patience, "it goes on taking clients");
+            std::thread::yield_now();
+        }
+        client.write_all(b"PING\r\n").unwrap();
+        mailbox.send(Mail::Client(Arrival { socket, address, place }));
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).unwrap();
+        assert_eq!(answer, b"+PONG\r\n");
+        worker.join().unwrap();
     }
 }

@@ -113,7 +113,6 @@ async fn control(config: &Config, plan: &Plan, max_clients: usize) -> anyhow::Re
     // Signals first: one that comes during the start must not end the process half-way.
     let mut signals = Signals::new()?;
     let clock = Clock::start();
-    let gate = Gate::new(max_clients);
     let (refresh, requests) = mpsc::unbounded_channel();
     let mut mailboxes = Vec::new();
     let mut mails = Vec::new();
@@ -132,7 +131,8 @@ async fn control(config: &Config, plan: &Plan, max_clients: usize) -> anyhow::Re
         listen = %addresses(&config.listen.addresses), admin = admin.as_deref().unwrap_or("off"), "tsubaki starts"
     );
     let mut threads = Vec::new();
-    for (index, (listeners, mail)) in bound.into_iter().zip(mails).enumerate() {
+    let gates = Gate::all(max_clients, plan.cores.len());
+    for (index, ((listeners, mail), gate)) in bound.into_iter().zip(mails).zip(gates).enumerate() {
         threads.push(driver::spawn(Job {
             index,
             settings: settings::engine(config, &identity, index),
@@ -140,7 +140,7 @@ async fn control(config: &Config, plan: &Plan, max_clients: usize) -> anyhow::Re
             mail,
             peers: Arc::clone(&peers),
             refresh: refresh.clone(),
-            gate: Arc::clone(&gate),
+            gate,
             clock,
             core: plan.cores.get(index).copied().flatten().map(|id| core_affinity::CoreId { id }),
             tcp_keepalive: config.listen.tcp_keepalive.as_duration(),

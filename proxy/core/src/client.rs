@@ -2,6 +2,8 @@
 //!
 //! Must not know: nodes, slots' owners, sockets.
 
+use std::net::SocketAddr;
+
 use tsubaki_protocol::resp::Resp;
 use tsubaki_protocol::resp::request::RequestScanner;
 
@@ -59,10 +61,10 @@ pub(crate) enum Flush {
 pub(crate) struct Session {
     /// As `CLIENT ID` tells.
     pub(crate) id: u64,
-    /// The client's address, `host:port`.
-    pub(crate) address: String,
+    /// The client's address.
+    pub(crate) address: SocketAddr,
     /// The proxy's address that it connected to.
-    pub(crate) local_address: String,
+    pub(crate) local_address: SocketAddr,
     pub(crate) resp: Resp,
     pub(crate) authenticated: bool,
     pub(crate) name: Vec<u8>,
@@ -159,8 +161,8 @@ impl Client {
 impl Session {
     pub(crate) fn new(
         id: u64,
-        address: String,
-        local_address: String,
+        address: SocketAddr,
+        local_address: SocketAddr,
         authenticated: bool,
         now: Time,
     ) -> Self {

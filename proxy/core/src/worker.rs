@@ -15,6 +15,7 @@ mod spoil;
 mod timeout;
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 
 use tsubaki_protocol::resp::request::RequestScanner;
 
@@ -129,8 +130,13 @@ impl Worker {
         }
     }
 
-    /// A client connected from `address` to `local_address` (both `host:port`).
-    pub fn handle_client_accepted(&mut self, address: String, local_address: String, now: Time) -> ClientId {
+    /// A client connected from `address` to `local_address`.
+    pub fn handle_client_accepted(
+        &mut self,
+        address: SocketAddr,
+        local_address: SocketAddr,
+        now: Time,
+    ) -> ClientId {
         self.stats.accepted += 1;
         let identity = &self.settings.identity;
         let number = self.accepted * identity.workers as u64 + identity.worker as u64 + 1;

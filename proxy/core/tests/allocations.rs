@@ -4,6 +4,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use tsubaki_core::action::{Action, Flow};
@@ -75,9 +76,9 @@ impl Bench {
         let mut worker = Worker::new(Settings::default());
         let now = Time::new(Duration::from_secs(1));
         worker.handle_topology(&topology(now), now);
-        let address = || "127.0.0.1:1".to_owned();
+        let address = (Ipv4Addr::LOCALHOST, 1).into();
         let clients: Vec<ClientId> =
-            (0..clients).map(|_| worker.handle_client_accepted(address(), address(), now)).collect();
+            (0..clients).map(|_| worker.handle_client_accepted(address, address, now)).collect();
         let requests = (0..clients.len()).map(|client| requests(client * pipeline, pipeline, sets)).collect();
         let mut reply = Vec::new();
         if sets {

@@ -1,29 +1,56 @@
-//! Takes clients in, as long as there is a place and a file descriptor for each.
+//! Takes clients in, as long as there is a place and a file descriptor for each; those whose place is at another worker
+//! are handed over.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, acceptfrom_with};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::task::{JoinHandle, spawn_local};
 
-use super::client_io;
 use super::shell::Shell;
-use super::sockets::{self, Socket};
+use super::sockets::Socket;
+use super::{Mail, client_io};
 use crate::events;
-use crate::gate::Gate;
+use crate::gate::{Gate, Place};
 
 /// How long no connection is taken after the system had no descriptor or memory for one. Without a pause the loop would
 /// spin, because the connection stays in the queue; a client notices a tenth of a second less than a refusal.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Connections taken before clients that are inside get their turn: half a millisecond's work.
+const BATCH: usize = 64;
+
 /// Turns of the event loop, after the listeners are closed, in which the last clients are first read.
 const LAST_TURNS: usize = 16;
 
-pub(super) async fn accept(shell: Rc<Shell>, listener: std::net::TcpListener, gate: Arc<Gate>) {
-    let listener = match TcpListener::from_std(listener) {
+/// A client that was accepted, in its place.
+pub(crate) struct Arrival {
+    pub(super) socket: TcpStream,
+    pub(super) address: SocketAddr,
+    pub(super) place: Place,
+}
+
+/// How far a batch got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    /// The kernel has queued no more.
+    All,
+    /// There may be more.
+    Some,
+}
+
+pub(super) async fn accept(shell: Rc<Shell>, listener: std::net::TcpListener, gate: Rc<Gate>) {
+    #[expect(
+        deprecated,
+        reason = "its successor is unsafe, for types that change their descriptor; std's listener never does"
+    )]
+    let listener = match AsyncFd::with_interest(listener, Interest::READABLE) {
         Ok(listener) => listener,
         Err(error) => {
             tracing::error!(%error, "cannot use the listening socket");
@@ -31,39 +58,33 @@ pub(super) async fn accept(shell: Rc<Shell>, listener: std::net::TcpListener, ga
         }
     };
     loop {
-        let accepted = tokio::select! {
+        let ready = tokio::select! {
             biased;
             () = shell.stopping() => break,
-            accepted = listener.accept() => accepted,
+            ready = listener.readable() => ready,
         };
-        match accepted {
-            Ok((stream, address)) => admit(&shell, stream, address, &gate),
-            Err(error) => pause_after(&error).await,
+        let Ok(mut ready) = ready else { break };
+        match take_batch(&shell, listener.get_ref(), &gate) {
+            Ok(Taken::All) => ready.clear_ready(),
+            Ok(Taken::Some) => tokio::task::yield_now().await,
+            Err(errno) => pause_after(errno).await,
         }
     }
-    drain(&shell, &listener, &gate).await;
-}
-
-/// Takes in what the kernel has queued: these clients were told that they are connected.
-async fn drain(shell: &Rc<Shell>, listener: &TcpListener, gate: &Arc<Gate>) {
-    // The runtime learns of a connection only when it looks at its sockets, which it does when a task yields.
-    tokio::task::yield_now().await;
-    loop {
-        tokio::select! {
-            biased;
-            Ok((stream, address)) = listener.accept() => admit(shell, stream, address, gate),
-            () = std::future::ready(()) => return,
-        }
+    // What the kernel has queued was told that it is connected.
+    while let Ok(Taken::Some) = take_batch(&shell, listener.get_ref(), &gate) {
+        tokio::task::yield_now().await;
     }
 }
 
 /// Ends accepting, reads what clients have sent so far, then tells the engine to stop.
-pub(super) async fn stop(shell: &Rc<Shell>, listening: Vec<JoinHandle<()>>) {
+pub(super) async fn stop(shell: &Rc<Shell>, listening: Vec<JoinHandle<()>>, gate: &Gate) {
     shell.stop_accepting();
     for task in listening {
         // A listener's task does not panic; were it to, the others still have to be waited for.
         let _ = task.await;
     }
+    gate.close();
+    shell.complete(|| gate.clients()).await;
     for _ in 0..LAST_TURNS {
         tokio::task::yield_now().await;
     }
@@ -71,31 +92,58 @@ pub(super) async fn stop(shell: &Rc<Shell>, listening: Vec<JoinHandle<()>>) {
     shell.with(|inner, now| inner.worker.handle_stop(now));
 }
 
-fn admit(shell: &Rc<Shell>, stream: TcpStream, address: SocketAddr, gate: &Arc<Gate>) {
-    let Some(place) = gate.enter() else {
-        shell.with(|inner, _| inner.worker.handle_client_rejected());
-        // Best effort, as in Redis: the client is not worth waiting for.
-        let _ = stream.try_write(b"-ERR max number of clients reached\r\n");
-        events::clients_full();
-        return;
-    };
-    // A client that is gone already shows itself at the first read.
-    let _ = sockets::tune(&stream, shell.tcp_keepalive);
-    let local = stream.local_addr().map_or_else(|_| String::new(), |address| address.to_string());
+/// Takes in a client that has its place here.
+pub(super) fn take_in(shell: &Rc<Shell>, arrival: Arrival) {
+    let Arrival { socket, address, place } = arrival;
+    // Where it fails the client is gone already, or the kernel has no memory: either way its connection ends.
+    let Ok(local) = socket.local_addr() else { return };
+    let Ok(stream) = tokio::net::TcpStream::from_std(socket) else { return };
     let (read, write) = stream.into_split();
     let resume = Rc::default();
     shell.with(|inner, now| {
-        let id = inner.worker.handle_client_accepted(address.to_string(), local, now);
+        let id = inner.worker.handle_client_accepted(address, local, now);
         let reader = spawn_local(client_io::read(Rc::clone(shell), id, read, Rc::clone(&resume)));
         inner.sockets.clients.insert(Socket::client(id, write, reader.abort_handle(), resume, place));
     });
 }
 
-async fn pause_after(error: &io::Error) {
-    use rustix::io::Errno;
-    let out_of = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
-    if out_of.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error())) {
-        events::accept_paused(error);
+fn take_batch(shell: &Rc<Shell>, listener: &std::net::TcpListener, gate: &Gate) -> Result<Taken, Errno> {
+    for _ in 0..BATCH {
+        match acceptfrom_with(listener.as_fd(), SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+            Ok((socket, Some(address))) => {
+                // A listener of TCP gives no other addresses.
+                if let Ok(address) = SocketAddr::try_from(address) {
+                    admit(shell, socket, address, gate);
+                }
+            }
+            Ok((_, None)) => {}
+            Err(Errno::AGAIN) => return Ok(Taken::All),
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(Taken::Some)
+}
+
+fn admit(shell: &Rc<Shell>, socket: OwnedFd, address: SocketAddr, gate: &Gate) {
+    let Some(place) = gate.enter() else {
+        shell.with(|inner, _| inner.worker.handle_client_rejected());
+        // Best effort, as in Redis: the client is not worth waiting for.
+        let _ = rustix::io::write(socket, b"-ERR max number of clients reached\r\n");
+        events::clients_full();
+        return;
+    };
+    let arrival = Arrival { socket: socket.into(), address, place };
+    if gate.is_own(&arrival.place) {
+        take_in(shell, arrival);
+    } else if let Some(peer) = shell.peers.get(arrival.place.worker()) {
+        // It waits for those who have a place at it, so it is there.
+        peer.send(Mail::Client(arrival));
+    }
+}
+
+async fn pause_after(errno: Errno) {
+    if [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].contains(&errno) {
+        events::accept_paused(&io::Error::from(errno));
         tokio::time::sleep(PAUSE).await;
     }
     // Anything else concerns one connection that did not come about.

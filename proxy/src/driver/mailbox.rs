@@ -8,10 +8,13 @@ use tsubaki_core::action::Gathered;
 use tsubaki_core::stats::Stats;
 use tsubaki_core::topology::Topology;
 
+use super::accept::{self, Arrival};
 use super::shell::Shell;
 
 /// A message to a worker.
 pub(crate) enum Mail {
+    /// A client that another worker accepted and that has its place here.
+    Client(Arrival),
     /// A new view of the cluster.
     Topology(Arc<Topology>),
     /// Asks for the worker's figures.
@@ -74,6 +77,10 @@ pub(super) async fn gather(peers: &[Mailbox], clients: bool) -> Gathered {
 pub(super) async fn serve(shell: &Rc<Shell>, mail: &mut mpsc::UnboundedReceiver<Mail>) {
     while let Some(letter) = mail.recv().await {
         match letter {
+            Mail::Client(arrival) => {
+                accept::take_in(shell, arrival);
+                shell.count_arrival();
+            }
             Mail::Topology(topology) => shell.with(|inner, now| inner.worker.handle_topology(&topology, now)),
             Mail::Report(report) => {
                 let answer = shell.with(|inner, now| WorkerReport {

@@ -43,6 +43,8 @@ pub(super) struct Shell {
     /// When the timer task will wake; `None`: not by itself.
     alarm: Cell<Option<Time>>,
     rearm: Notify,
+    /// Says that a client came from another worker.
+    arrived: Notify,
     /// Says that a client was closed.
     closed: Notify,
     /// Clients whose sockets may hold more than was read.
@@ -96,6 +98,7 @@ impl Shell {
             flushing: Cell::new(false),
             alarm: Cell::new(None),
             rearm: Notify::new(),
+            arrived: Notify::new(),
             closed: Notify::new(),
             behind: Cell::new(0),
             caught_up: Notify::new(),
@@ -260,6 +263,18 @@ impl Shell {
     pub(super) async fn caught_up(&self) {
         while self.behind.get() > 0 {
             self.caught_up.notified().await;
+        }
+    }
+
+    /// A client came from another worker.
+    pub(super) fn count_arrival(&self) {
+        self.arrived.notify_one();
+    }
+
+    /// Returns when all `expected` clients are here.
+    pub(super) async fn complete(&self, expected: impl Fn() -> usize) {
+        while self.inner.borrow().sockets.clients.len() < expected() {
+            self.arrived.notified().await;
         }
     }
 

@@ -3,6 +3,7 @@
 //! Must not know: what the bytes mean.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -142,6 +143,10 @@ impl<K: Key> Table<K> {
         }
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.0.iter().flatten().count()
+    }
+
     pub(super) fn find_mut(&mut self, id: K) -> Option<&mut Socket<K>> {
         self.0.get_mut(id.index())?.as_mut().filter(|socket| socket.id == id)
     }
@@ -173,14 +178,16 @@ pub(super) fn write(socket: &OwnedWriteHalf, bytes: &[u8]) -> Written {
     }
 }
 
-/// What every connection gets: no delay of small writes, and probes that find a peer that vanished.
-pub(super) fn tune(stream: &TcpStream, keepalive: Duration) -> io::Result<()> {
-    stream.set_nodelay(true)?;
+/// What every connection gets: no delay of small writes, and probes that find a peer that vanished. Connections get from
+/// their listener what it has.
+pub(crate) fn tune(socket: &impl AsFd, keepalive: Duration) -> io::Result<()> {
+    let socket = SockRef::from(socket);
+    socket.set_tcp_nodelay(true)?;
     let probes = TcpKeepalive::new()
         .with_time(keepalive)
         .with_interval((keepalive / 3).max(Duration::from_secs(1)))
         .with_retries(3);
-    SockRef::from(stream).set_tcp_keepalive(&probes)
+    socket.set_tcp_keepalive(&probes)
 }
 
 /// A connection attempt to a local port that nobody listens on can, by chance, meet itself: TCP allows it.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "helpers of tests are tests")]
 
 mod command_line;
+mod crowd;
 mod demo;
 mod first_day;
 #[path = "../support/harness.rs"]

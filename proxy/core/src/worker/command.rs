@@ -92,7 +92,7 @@ impl Worker {
     fn close_http(&mut self, id: ClientId) {
         let Some(client) = self.clients.find_mut(id) else { return };
         client.closing = true;
-        let client = client.session.address.clone();
+        let client = client.session.address.to_string();
         self.stats.protocol_errors += 1;
         self.report(Event::ClientProtocol {
             client,

@@ -159,7 +159,7 @@ impl Worker {
         self.answer_local(id, &reply);
         if let Some(client) = self.clients.find_mut(id) {
             client.closing = true;
-            let client = client.session.address.clone();
+            let client = client.session.address.to_string();
             self.report(Event::ClientProtocol { client, error: error.to_string() });
         }
     }

@@ -239,7 +239,7 @@ impl Worker {
             return;
         }
         self.stats.output_limit += 1;
-        let event = Event::OutputLimit { client: client.session.address.clone(), bytes: client.unread() };
+        let event = Event::OutputLimit { client: client.session.address.to_string(), bytes: client.unread() };
         self.report(event);
         self.close_client(id);
     }

@@ -1,6 +1,7 @@
 //! Fake clients: they pipeline at random, speak in pieces, change their protocol, leave, and are slow to read.
 
 use std::collections::VecDeque;
+use std::net::Ipv4Addr;
 
 use tsubaki_core::ClientId;
 use tsubaki_core::action::Flow;
@@ -93,8 +94,9 @@ impl World {
         if self.is_stopping() {
             return;
         }
-        let address = format!("192.168.0.1:{}", 1000 + client);
-        let id = self.worker.handle_client_accepted(address, "192.168.0.2:6380".to_owned(), self.time());
+        let address = (Ipv4Addr::new(192, 168, 0, 1), 1000 + client as u16).into();
+        let local = (Ipv4Addr::new(192, 168, 0, 2), 6380).into();
+        let id = self.worker.handle_client_accepted(address, local, self.time());
         let it = &mut self.clients[client];
         let fresh =
             FakeClient { connection: it.connection + 1, id: Some(id), ..FakeClient::new(it.left, it.pace) };

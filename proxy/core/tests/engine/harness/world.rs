@@ -1,6 +1,7 @@
 //! Sockets and time as the worker sees them: its wishes come true at once, its bytes move as far as there is room.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use tsubaki_core::action::{Action, Event, Flow, GatherId, Gathered, RefreshReason};
@@ -83,8 +84,9 @@ impl World {
     }
 
     pub(super) fn accept(&mut self) -> usize {
-        let address = format!("192.0.2.1:{}", 50_000 + self.ends.len());
-        let id = self.worker.handle_client_accepted(address, "192.0.2.9:6380".to_owned(), self.now);
+        let address = (Ipv4Addr::new(192, 0, 2, 1), 50_000 + self.ends.len() as u16).into();
+        let local = (Ipv4Addr::new(192, 0, 2, 9), 6380).into();
+        let id = self.worker.handle_client_accepted(address, local, self.now);
         self.ends.push(End {
             id,
             received: Vec::new(),
