@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tsubaki::dev_cluster::{DevCluster, Options, Reply, Server};
 
+use crate::connections::SETTING;
 use crate::harness::proxy::{Proxy, Start};
 use crate::harness::{cluster, required, wait_until};
 use crate::load::Load;
@@ -59,9 +60,9 @@ fn fail_over(cluster: &DevCluster, master: usize, replica: usize) {
     wait_until("the replica is master", || is_master(cluster, replica));
 }
 
-fn no_reply_is_wrong_while_replicas_take_over(server: Server) {
+fn no_reply_is_wrong_while_replicas_take_over(server: Server, connections: &str) {
     let cluster = pairs(server.clone(), Duration::from_secs(10));
-    let proxy = Start::before(&cluster.seeds()).set(WAIT.0, WAIT.1).ready();
+    let proxy = Start::before(&cluster.seeds()).set(WAIT.0, WAIT.1).set(SETTING, connections).ready();
     let load = load_on_all(&cluster, &proxy, CLIENTS);
 
     for round in 0..FAILOVERS {
@@ -86,14 +87,14 @@ fn no_reply_is_wrong_while_replicas_take_over(server: Server) {
 #[test]
 fn no_reply_is_wrong_while_replicas_of_a_redis_cluster_take_over() {
     if let Some(server) = required(Server::redis()) {
-        no_reply_is_wrong_while_replicas_take_over(server);
+        no_reply_is_wrong_while_replicas_take_over(server, "1");
     }
 }
 
 #[test]
-fn no_reply_is_wrong_while_replicas_of_a_valkey_cluster_take_over() {
+fn no_reply_is_wrong_while_replicas_of_a_valkey_cluster_take_over_several_connections() {
     if let Some(server) = required(Server::valkey()) {
-        no_reply_is_wrong_while_replicas_take_over(server);
+        no_reply_is_wrong_while_replicas_take_over(server, "3");
     }
 }
 
@@ -105,9 +106,10 @@ fn kill_in_step(cluster: &mut DevCluster, master: usize, replica: usize) {
     cluster.kill(master).unwrap();
 }
 
-fn a_killed_master_costs_only_what_was_on_its_way(server: Server) {
+fn a_killed_master_costs_only_what_was_on_its_way(server: Server, connections: u64) {
     let mut cluster = pairs(server.clone(), Duration::from_secs(3));
-    let proxy = Start::before(&cluster.seeds()).set(WAIT.0, WAIT.1).ready();
+    let proxy =
+        Start::before(&cluster.seeds()).set(WAIT.0, WAIT.1).set(SETTING, connections.to_string()).ready();
     let load = load_on_all(&cluster, &proxy, CLIENTS / 3);
     let mut client = proxy.connect();
     let mut served_meanwhile = false;
@@ -126,7 +128,7 @@ fn a_killed_master_costs_only_what_was_on_its_way(server: Server) {
         load.wait_for(BETWEEN_BLOWS);
         // Two workers; each tries again after 50 ms at the soonest and then ever more seldom.
         let attempts = proxy.metric("tsubaki_node_disconnects_total", "") - disconnects;
-        assert!(attempts < 60, "{attempts} connections to a dead node");
+        assert!(attempts < 60 * connections, "{attempts} connections to a dead node");
 
         cluster.restart(master).unwrap();
         cluster.wait_ok().unwrap();
@@ -145,14 +147,14 @@ fn a_killed_master_costs_only_what_was_on_its_way(server: Server) {
 #[test]
 fn a_killed_redis_master_costs_only_what_was_on_its_way() {
     if let Some(server) = required(Server::redis()) {
-        a_killed_master_costs_only_what_was_on_its_way(server);
+        a_killed_master_costs_only_what_was_on_its_way(server, 1);
     }
 }
 
 #[test]
-fn a_killed_valkey_master_costs_only_what_was_on_its_way() {
+fn a_killed_valkey_master_costs_only_what_was_on_its_way_over_several_connections() {
     if let Some(server) = required(Server::valkey()) {
-        a_killed_master_costs_only_what_was_on_its_way(server);
+        a_killed_master_costs_only_what_was_on_its_way(server, 3);
     }
 }
 

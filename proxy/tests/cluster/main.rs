@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "helpers of tests are tests")]
 
 mod commands;
+mod connections;
 mod failover;
 #[path = "../support/harness.rs"]
 mod harness;

@@ -2,6 +2,7 @@
 
 use tsubaki::dev_cluster::{Options, Server};
 
+use crate::connections::SETTING;
 use crate::harness::proxy::Start;
 use crate::harness::{cluster, required};
 use crate::load::Load;
@@ -13,10 +14,13 @@ const CLIENTS: usize = 50;
 const TAGS: usize = 4;
 const LARGEST_BATCH: usize = 12;
 
-fn no_reply_is_wrong_while_slots_move(server: Server) {
+fn no_reply_is_wrong_while_slots_move(server: Server, connections: &str) {
     let cluster = cluster(Options::new(server.clone()));
     // Longer than any of the moves takes on a loaded machine: the node's own -TRYAGAIN is no reply then.
-    let proxy = Start::before(&cluster.seeds()).set("TSUBAKI_CLUSTER_WAIT_TIMEOUT", "20s").ready();
+    let proxy = Start::before(&cluster.seeds())
+        .set("TSUBAKI_CLUSTER_WAIT_TIMEOUT", "20s")
+        .set(SETTING, connections)
+        .ready();
     let tags = tags_of_the_first_master(&cluster, TAGS);
     let load = Load::start(proxy.addr(), CLIENTS, &tags);
     load.wait_for(100 * CLIENTS as u64);
@@ -54,13 +58,13 @@ fn no_reply_is_wrong_while_slots_move(server: Server) {
 #[test]
 fn no_reply_is_wrong_while_slots_of_a_redis_cluster_move() {
     if let Some(server) = required(Server::redis()) {
-        no_reply_is_wrong_while_slots_move(server);
+        no_reply_is_wrong_while_slots_move(server, "1");
     }
 }
 
 #[test]
-fn no_reply_is_wrong_while_slots_of_a_valkey_cluster_move() {
+fn no_reply_is_wrong_while_slots_of_a_valkey_cluster_with_several_connections_move() {
     if let Some(server) = required(Server::valkey()) {
-        no_reply_is_wrong_while_slots_move(server);
+        no_reply_is_wrong_while_slots_move(server, "3");
     }
 }
