@@ -67,9 +67,9 @@ pub(crate) struct Session {
     pub(crate) local_address: SocketAddr,
     pub(crate) resp: Resp,
     pub(crate) authenticated: bool,
-    pub(crate) name: Vec<u8>,
-    pub(crate) library: Vec<u8>,
-    pub(crate) library_version: Vec<u8>,
+    pub(crate) name: Box<[u8]>,
+    pub(crate) library: Box<[u8]>,
+    pub(crate) library_version: Box<[u8]>,
     pub(crate) transaction: Option<Transaction>,
     pub(crate) no_evict: bool,
     pub(crate) no_touch: bool,
@@ -172,9 +172,9 @@ impl Session {
             local_address,
             resp: Resp::V2,
             authenticated,
-            name: Vec::new(),
-            library: Vec::new(),
-            library_version: Vec::new(),
+            name: Box::default(),
+            library: Box::default(),
+            library_version: Box::default(),
             transaction: None,
             no_evict: false,
             no_touch: false,
@@ -188,7 +188,7 @@ impl Session {
     pub(crate) fn reset(&mut self, authenticated: bool) {
         self.resp = Resp::V2;
         self.authenticated = authenticated;
-        self.name.clear();
+        self.name = Box::default();
         self.transaction = None;
         self.no_evict = false;
         self.no_touch = false;

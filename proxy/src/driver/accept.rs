@@ -99,11 +99,10 @@ pub(super) fn take_in(shell: &Rc<Shell>, arrival: Arrival) {
     let Ok(local) = socket.local_addr() else { return };
     let Ok(stream) = tokio::net::TcpStream::from_std(socket) else { return };
     let (read, write) = stream.into_split();
-    let resume = Rc::default();
     shell.with(|inner, now| {
         let id = inner.worker.handle_client_accepted(address, local, now);
-        let reader = spawn_local(client_io::read(Rc::clone(shell), id, read, Rc::clone(&resume)));
-        inner.sockets.clients.insert(Socket::client(id, write, reader.abort_handle(), resume, place));
+        let reader = spawn_local(client_io::read(Rc::clone(shell), id, read));
+        inner.sockets.clients.insert(Socket::client(id, write, reader.abort_handle(), place));
     });
 }
 

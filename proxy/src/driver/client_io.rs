@@ -5,13 +5,12 @@ use std::future::poll_fn;
 use std::rc::Rc;
 
 use tokio::net::tcp::OwnedReadHalf;
-use tokio::sync::Notify;
 use tsubaki_core::ClientId;
 use tsubaki_core::action::Flow;
 
 use super::shell::{Filled, Input, Shell};
 
-pub(super) async fn read(shell: Rc<Shell>, id: ClientId, mut socket: OwnedReadHalf, resume: Rc<Notify>) {
+pub(super) async fn read(shell: Rc<Shell>, id: ClientId, mut socket: OwnedReadHalf) {
     let behind = Behind::new(&shell);
     loop {
         let input = poll_fn(|cx| {
@@ -24,7 +23,8 @@ pub(super) async fn read(shell: Rc<Shell>, id: ClientId, mut socket: OwnedReadHa
         match input.await {
             Input::Bytes(Flow::Read, Filled::Partly) => {}
             Input::Bytes(Flow::Read, Filled::Wholly) => tokio::task::yield_now().await,
-            Input::Bytes(Flow::Pause, _) => resume.notified().await,
+            // Boxed, as every client's task would have room for what few wait for: a third of its size.
+            Input::Bytes(Flow::Pause, _) => Box::pin(shell.resumed(id)).await,
             Input::End => {
                 shell.with(|inner, now| inner.worker.handle_client_finished(id, now));
                 return;

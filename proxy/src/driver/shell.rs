@@ -165,7 +165,7 @@ impl Shell {
             }
             Action::ResumeClient(id) => {
                 if let Some(socket) = inner.sockets.clients.find_mut(id) {
-                    socket.resume.notify_one();
+                    socket.resume().notify_one();
                 }
             }
             Action::Refresh { reason, hint } => {
@@ -248,6 +248,16 @@ impl Shell {
             inner.sockets.clients.remove(id);
         });
         self.closed.notify_one();
+    }
+
+    /// Returns when a paused client is to be read again.
+    pub(super) async fn resumed(&self, id: ClientId) {
+        let resume = self.inner.borrow_mut().sockets.clients.find_mut(id).map(Socket::resume);
+        match resume {
+            Some(resume) => resume.notified().await,
+            // It is closed, and its reader ends with it.
+            None => std::future::pending().await,
+        }
     }
 
     /// A client's reader fell behind what its socket holds, or caught up with it.

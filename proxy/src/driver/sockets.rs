@@ -84,26 +84,25 @@ pub(super) struct Socket<K> {
     reader: AbortHandle,
     /// The task that waits for room in the socket, while one does.
     pub(super) writer: Option<AbortHandle>,
-    /// Wakes the reader of a paused client.
-    pub(super) resume: Rc<Notify>,
+    /// Wakes the reader of a paused client; made at the first pause, which most never have.
+    resume: Option<Rc<Notify>>,
     _place: Option<Place>,
 }
 
 impl<K> Socket<K> {
     /// A client's connection, in its place behind the gate.
-    pub(super) fn client(
-        id: K,
-        write: OwnedWriteHalf,
-        reader: AbortHandle,
-        resume: Rc<Notify>,
-        place: Place,
-    ) -> Self {
-        Self { id, write: Some(Rc::new(write)), reader, writer: None, resume, _place: Some(place) }
+    pub(super) fn client(id: K, write: OwnedWriteHalf, reader: AbortHandle, place: Place) -> Self {
+        Self { id, write: Some(Rc::new(write)), reader, writer: None, resume: None, _place: Some(place) }
     }
 
     /// A node's connection that is being opened.
     pub(super) fn backend(id: K, reader: AbortHandle) -> Self {
-        Self { id, write: None, reader, writer: None, resume: Rc::default(), _place: None }
+        Self { id, write: None, reader, writer: None, resume: None, _place: None }
+    }
+
+    /// What wakes the reader after a pause.
+    pub(super) fn resume(&mut self) -> Rc<Notify> {
+        Rc::clone(self.resume.get_or_insert_default())
     }
 }
 

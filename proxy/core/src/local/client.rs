@@ -39,8 +39,7 @@ pub(super) fn set_name(session: &mut Session, name: &[u8]) -> Result<(), &'stati
     if !is_valid_name(name) {
         return Err("ERR Client names cannot contain spaces, newlines or special characters.");
     }
-    session.name.clear();
-    session.name.extend_from_slice(name);
+    session.name = name.into();
     Ok(())
 }
 
@@ -61,7 +60,7 @@ fn setinfo(session: &mut Session, args: &Args<'_>, out: &mut Vec<u8>) {
         return;
     };
     if is_valid_name(value) {
-        *field = value.to_vec();
+        *field = value.into();
         write::simple(out, "OK");
     } else {
         write::error(out, &format!("ERR {name} cannot contain spaces, newlines or special characters."));
