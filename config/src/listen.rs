@@ -20,7 +20,8 @@ pub struct Listen {
     /// none.
     pub password: Option<Secret>,
     /// `backlog`: connections that the kernel queues for one listener until they are accepted, 1 to 65535.
-    /// The kernel cuts it to `net.core.somaxconn`. Default: 511, as Redis' `tcp-backlog`.
+    /// The kernel cuts it to `net.core.somaxconn`. Default: 4096, that setting's own default since Linux 5.4:
+    /// clients that all come back at once find room, and while empty it costs nothing.
     pub backlog: u32,
     /// `tcp_keepalive`: idle time until the kernel probes a connection, of clients and of nodes, 1 s to 2 h.
     /// Default: 60 s, below the four to six minutes after which common load balancers forget an idle
@@ -45,7 +46,7 @@ impl Default for Listen {
         Self {
             addresses: vec![ListenAddr::Ip(SocketAddr::from((Ipv4Addr::LOCALHOST, 6380)))],
             password: None,
-            backlog: 511,
+            backlog: 4096,
             tcp_keepalive: Millis::secs(60),
             max_clients: 10_000,
             shutdown_timeout: Millis::secs(10),

@@ -20,6 +20,7 @@ pub(crate) fn bind(listen: &Listen, workers: usize) -> anyhow::Result<Vec<Vec<Tc
         // SO_REUSEPORT would let a second process take half of the clients in silence. Bound, but never listening.
         socket(address, false).map(drop).with_context(|| context(address))?;
     }
+    warn_of_short_queue(listen.backlog);
     let one = |address: &ListenAddr| {
         socket(address, true)
             .and_then(|socket| tuned(socket, listen.tcp_keepalive.as_duration()))
@@ -53,6 +54,19 @@ fn bound(address: SocketAddr, only_v6: bool, shared: bool) -> io::Result<Socket>
     socket.set_reuse_port(shared)?;
     socket.bind(&address.into())?;
     Ok(socket)
+}
+
+/// As Redis does: without a word, the kernel gives less than was asked for.
+fn warn_of_short_queue(backlog: u32) {
+    let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn");
+    let most = most.ok().and_then(|text| text.trim().parse::<u32>().ok());
+    if let Some(most) = most.filter(|most| *most < backlog) {
+        tracing::warn!(
+            backlog,
+            most,
+            "the kernel queues fewer connections than backlog: raise net.core.somaxconn or lower backlog"
+        );
+    }
 }
 
 /// Its connections inherit this: five system calls fewer for each.

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
 
 use tokio::net::tcp::OwnedReadHalf;
@@ -10,31 +11,39 @@ use tsubaki_core::action::Flow;
 
 use super::shell::{Filled, Input, Shell};
 
-pub(super) async fn read(shell: Rc<Shell>, id: ClientId, mut socket: OwnedReadHalf) {
-    let behind = Behind::new(&shell);
-    loop {
-        let input = poll_fn(|cx| {
-            let input = shell.poll_read(&mut socket, cx, |inner, bytes, now| {
-                inner.worker.handle_client_input(id, bytes, now)
+/// Boxed and kept small, as there are many: a task aligns what it holds to 128 bytes, and an `async fn` would keep its
+/// arguments twice.
+pub(super) fn read(
+    shell: Rc<Shell>,
+    id: ClientId,
+    mut socket: OwnedReadHalf,
+) -> Pin<Box<dyn Future<Output = ()>>> {
+    Box::pin(async move {
+        let behind = Behind::new(&shell);
+        loop {
+            let input = poll_fn(|cx| {
+                let input = shell.poll_read(&mut socket, cx, |inner, bytes, now| {
+                    inner.worker.handle_client_input(id, bytes, now)
+                });
+                behind.set(input.is_ready());
+                input
             });
-            behind.set(input.is_ready());
-            input
-        });
-        match input.await {
-            Input::Bytes(Flow::Read, Filled::Partly) => {}
-            Input::Bytes(Flow::Read, Filled::Wholly) => tokio::task::yield_now().await,
-            // Boxed, as every client's task would have room for what few wait for: a third of its size.
-            Input::Bytes(Flow::Pause, _) => Box::pin(shell.resumed(id)).await,
-            Input::End => {
-                shell.with(|inner, now| inner.worker.handle_client_finished(id, now));
-                return;
-            }
-            Input::Broken(_) => {
-                shell.close_client(id);
-                return;
+            match input.await {
+                Input::Bytes(Flow::Read, Filled::Partly) => {}
+                Input::Bytes(Flow::Read, Filled::Wholly) => tokio::task::yield_now().await,
+                // Every client would have room for what few wait for.
+                Input::Bytes(Flow::Pause, _) => Box::pin(shell.resumed(id)).await,
+                Input::End => {
+                    shell.with(|inner, now| inner.worker.handle_client_finished(id, now));
+                    return;
+                }
+                Input::Broken(_) => {
+                    shell.close_client(id);
+                    return;
+                }
             }
         }
-    }
+    })
 }
 
 /// Tells the shell while the client's socket may hold more than was read.

@@ -1,5 +1,6 @@
 //! Where clients connect.
 
+use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 
 use rustix::process::Signal;
@@ -83,6 +84,21 @@ fn a_second_proxy_at_the_same_address_is_refused() {
     assert!(last.starts_with(&format!("tsubaki: cannot listen at {addr}: Address already in use")), "{last}");
     assert!(serves(proxy.addr()));
     proxy.stop();
+}
+
+#[test]
+fn a_queue_that_the_kernel_shortens_is_told() {
+    let most: u32 = fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap().trim().parse().unwrap();
+    if most >= 65_535 {
+        eprintln!("skipped: the kernel allows as much as can be set");
+        return;
+    }
+    let listen = format!("127.0.0.1:{}", port());
+    let args = ["run", "--listen", &listen, "--cluster", "127.0.0.1:1", "--admin", "off"];
+    let proxy = Running::start(&args, &[("TSUBAKI_BACKLOG", "65535")]);
+    proxy.wait_for_log("raise net.core.somaxconn");
+    proxy.wait_for_log("tsubaki starts");
+    assert_eq!(proxy.end(Signal::TERM).code, Some(0));
 }
 
 #[test]
