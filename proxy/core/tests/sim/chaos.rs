@@ -65,7 +65,7 @@ impl Chaos {
         let mut kinds: Vec<Mischief> = ALL.into_iter().filter(|_| rng.percent(share)).collect();
         // Slots on the move are what a cluster proxy is about.
         if rng.percent(50) {
-            kinds.extend([Mischief::Move, Mischief::Move]);
+            kinds.extend([Mischief::Move; 4]);
         }
         Self {
             kinds,
@@ -75,7 +75,7 @@ impl Chaos {
             wrong_order: rng.percent(30),
             gossip: rng.pick(&[0, 2_000, 60_000]),
             fetching: rng.pick(&[1_000, 20_000]),
-            slowness: (0..nodes).map(|_| rng.pick(&[60, 60, 4_000])).collect(),
+            slowness: (0..nodes).map(|_| rng.pick(&[60, 4_000])).collect(),
             batch: rng.pick(&[2, 20]),
             dark_until: Vec::new(),
         }
