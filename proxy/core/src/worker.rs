@@ -204,7 +204,10 @@ impl Worker {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         let uncork = self.corked.front().map(|(due, _)| *due);
-        [self.timers.next(), uncork].into_iter().flatten().min()
+        match (self.timers.next(), uncork) {
+            (Some(timer), Some(uncork)) => Some(timer.min(uncork)),
+            (timer, uncork) => timer.or(uncork),
+        }
     }
 
     /// A node connection that has bytes for its socket; each is named once until it is flushed.

@@ -202,7 +202,6 @@ impl Shell {
             self.write(inner, id);
         }
         self.finish(inner);
-        self.arm(inner.worker.poll_timeout());
     }
 
     /// Writes what one connection has, as far as its socket takes it.
@@ -233,8 +232,8 @@ impl Shell {
     }
 
     /// Has the timer task wake no later than the engine wants.
-    fn arm(&self, wanted: Option<Time>) {
-        if let Some(at) = wanted
+    fn arm(&self) {
+        if let Some(at) = self.inner.borrow().worker.poll_timeout()
             && self.alarm.get().is_none_or(|alarm| at < alarm)
         {
             self.alarm.set(Some(at));
@@ -325,6 +324,7 @@ pub(super) async fn flush(shell: Rc<Shell>) {
         shell.reads.set(0);
         shell.flushing.set(false);
         shell.flush_nodes();
+        shell.arm();
     }
 }
 
@@ -338,8 +338,7 @@ pub(super) async fn keep_time(shell: Rc<Shell>) {
                     () = tokio::time::sleep_until(shell.clock.instant(alarm)) => {
                         shell.alarm.set(None);
                         shell.with(|inner, now| inner.worker.handle_timeout(now));
-                        let next = shell.inner.borrow().worker.poll_timeout();
-                        shell.arm(next);
+                        shell.arm();
                     }
                     () = shell.rearm.notified() => {}
                 }
