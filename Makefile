@@ -3,7 +3,7 @@
 SHELL := bash
 .DEFAULT_GOAL := help
 
-# For `make demo` and `make bench`: more arguments, as in `make demo ARGS=--once`.
+# For `make demo` and the `make bench` family: more arguments, as in `make demo ARGS=--once`.
 ARGS ?=
 
 # What the tests run besides redis-server; .ci/install puts it there.
@@ -19,7 +19,7 @@ IMPURE_STD := std::(thread|process)|Tcp(Stream|Listener)|UdpSocket|UnixStream|(I
 
 .PHONY: help
 help: ## list what can be made
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
 .PHONY: demo
 demo: ## a cluster and the proxy on this machine, a proof on the screen; ARGS=--once ends after it
@@ -55,11 +55,37 @@ pure:
 		END { exit bad }'
 	@echo "$(PURE_CRATES): pure"
 
-.PHONY: bench
-bench: ## the figures: proxy, direct access and the floor, side by side in one run
-	@.ci/install redis
+BENCHES := cargo run --release -p tsubaki-benches --
+
+define compare
+	@.ci/install redis peers memtier
 	cargo build --release -p tsubaki
-	cargo run --release -p tsubaki-benches -- compare $(ARGS)
+	$(BENCHES) compare --suite $(1) $(ARGS)
+endef
+
+.PHONY: bench
+bench: ## the goals: proxy, direct access and the floor, side by side in one run; 15 minutes
+	$(call compare,goals)
+
+.PHONY: bench-peers
+bench-peers: ## the same through other proxies; PREDIXY_SRC and CAMELLIA_SRC name checkouts; 20 minutes
+	$(call compare,peers)
+
+.PHONY: bench-field
+bench-field: ## the field reports' own workloads, as they are; 15 minutes
+	$(call compare,field)
+
+.PHONY: bench-full
+bench-full: ## every command by every number of clients, pipeline and size: hours
+	$(call compare,full)
+
+.PHONY: instructions
+instructions: ## instructions of the hot path, compared with the committed record
+	$(BENCHES) instructions $(ARGS)
+
+.PHONY: readme
+readme: ## write the newest record of the benches into README
+	$(BENCHES) readme $(ARGS)
 
 .PHONY: deps
 deps: ## install what tests need and this machine lacks; says what it does

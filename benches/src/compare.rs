@@ -1,189 +1,157 @@
-//! The comparison: direct cluster access, the floor and tsubaki, measured in turn within one run.
+//! The comparison: direct cluster access, the floor, tsubaki and other proxies, measured in turn within one run.
 //!
 //! Must not know: how a subject is started, or how a goal is judged.
 //!
 //! ```text
-//!  round 1:  cell 1: direct floor tsubaki   cell 2: direct floor tsubaki   ...
-//!  round 2:  cell 1: floor tsubaki direct   ...
+//!  stage: a cluster and everybody in front of it; one for each kind of cluster that the cells need
+//!    round 1:  cell 1: direct floor tsubaki   cell 2: direct floor tsubaki   ...
+//!    round 2:  cell 1: floor tsubaki direct   ...
 //! ```
 //!
 //! A noisy machine slows neighbours alike, so a ratio is taken within each round, and the median of the
 //! rounds is reported.
 
 use std::{
-    collections::BTreeMap,
     io::{self, Write as _},
     path::PathBuf,
 };
 
-use indicatif::{ProgressBar, ProgressStyle};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use serde::Serialize;
+use anyhow::ensure;
 
 use self::{
-    idle::Idle,
-    measure::{Measurement, Sample},
-    subject::{Middle, Site, Subject},
+    cell::{Cell, Suite},
+    progress::Progress,
+    record::{Record, Run},
+    stage::Stage,
+    subject::{FLOOR, Running, Site, TSUBAKI},
 };
-use crate::{
-    cluster::Cluster,
-    load::{Load, Target},
-};
+use crate::{cluster::Cluster, crowd};
 
+pub mod cell;
 pub mod goal;
 pub mod idle;
 pub mod machine;
 pub mod measure;
+pub mod page;
+pub mod progress;
+pub mod readme;
 pub mod record;
+pub mod stage;
 pub mod subject;
 pub mod summary;
 pub mod table;
 
-/// The cells: GET and SET, unpipelined by few and by many clients, and pipelined.
-pub const CELLS: [Load; 6] = [
-    Load { command: "GET", clients: 50, pipeline: 1 },
-    Load { command: "SET", clients: 50, pipeline: 1 },
-    Load { command: "GET", clients: 500, pipeline: 1 },
-    Load { command: "SET", clients: 500, pipeline: 1 },
-    Load { command: "GET", clients: 50, pipeline: 32 },
-    Load { command: "SET", clients: 50, pipeline: 32 },
-];
-
 /// What a user may choose.
-#[derive(Debug, Clone, Serialize, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub struct Options {
+    /// What to measure
+    #[arg(long, value_enum, default_value_t = Suite::Goals)]
+    pub suite: Suite,
+    /// Only the cells whose names contain one of these
+    #[arg(long, value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Only these subjects [default: all of each cell]
+    #[arg(long, value_delimiter = ',')]
+    pub subjects: Vec<String>,
     /// Rounds; each measures every subject once in every cell
     #[arg(long, default_value_t = 5)]
     pub rounds: u32,
-    /// Seconds that one measurement lasts
-    #[arg(long, default_value_t = 3.5)]
-    pub seconds: f64,
+    /// Seconds that one measurement lasts [default: what fits the suite into its time]
+    #[arg(long)]
+    pub seconds: Option<f64>,
     /// Threads of the load generator, the same for every subject
     ///
     /// One thread of redis-benchmark ends at about 100,000 unpipelined commands a second, which direct access
     /// can exceed: with one, the load would be what is measured.
     #[arg(long, default_value_t = 2)]
     pub threads: u32,
-    /// What to measure
-    #[arg(long, value_delimiter = ',', default_values = subject::names())]
-    pub subjects: Vec<String>,
     /// The tsubaki to measure [default: the one that was built beside this program]
     #[arg(long)]
-    #[serde(skip)]
     pub tsubaki: Option<PathBuf>,
     /// Keep the figures under benches/record
     #[arg(long)]
     pub record: bool,
 }
 
-/// Everything that a comparison found out.
-#[derive(Debug, Serialize)]
-pub struct Results {
-    /// In the order of [`CELLS`].
-    pub cells: Vec<CellResults>,
-    /// What 10,000 idle clients cost each subject that has clients of its own.
-    pub idle: BTreeMap<&'static str, Idle>,
-}
-
-/// What was found out in one cell.
-#[derive(Debug, Serialize)]
-pub struct CellResults {
-    /// The load.
-    pub load: Load,
-    /// By subject; one sample a round.
-    pub samples: BTreeMap<&'static str, Vec<Sample>>,
-}
-
-/// Runs the comparison and prints its table.
+/// Runs the comparison and prints its tables.
 ///
 /// # Errors
-/// If a program is missing, or a subject does not serve the load.
+/// If a program is missing that every cell needs, or no cell is chosen.
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    let subjects = subject::chosen(&options.subjects)?;
-    raise_file_limit()?;
-    note("starting a cluster of three masters and filling its keys");
-    let cluster = Cluster::start()?;
-    cluster.fill()?;
-    let site = Site { cluster: &cluster, tsubaki: options.tsubaki.as_deref() };
-    let cells = Comparison::start(options, &subjects, &site)?.run()?;
-    let idle = idle::measure_all(&subjects, &site)?;
-    let results = Results { cells, idle };
-    io::stdout().write_all(table::render(&results, options)?.as_bytes())?;
+    options.subjects.iter().try_for_each(|name| subject::named(name).map(drop))?;
+    let cells: Vec<_> = options.suite.cells().into_iter().filter(|cell| options.wants(cell)).collect();
+    ensure!(!cells.is_empty(), "no cell of {} is chosen", options.suite.name());
+    // Servers inherit the limit, so it is raised before any starts.
+    crowd::raise_file_limit(crowd::Options::default().clients);
+    let mut run = measure(options, &cells)?;
+    run.checks = goal::judge(&run.cells);
+    run.checks.extend(run.idle.get(TSUBAKI).map(goal::judge_idle));
+    io::stdout().write_all(table::render(&run).as_bytes())?;
     if options.record {
-        note(&format!("recorded in {}", record::write(&results, options)?.display()));
+        for file in Record::keep(options.suite.name(), run)? {
+            progress::note(&format!("recorded in {}", file.display()));
+        }
     }
     Ok(())
 }
 
-struct Comparison<'a> {
-    options: &'a Options,
-    cluster: &'a Cluster,
-    running: Vec<(&'static str, Option<Middle>)>,
-    bar: ProgressBar,
+fn measure(options: &Options, cells: &[Cell]) -> anyhow::Result<Run> {
+    let mut progress = Progress::new(options, cells)?;
+    let mut run = Run {
+        rounds: options.rounds,
+        seconds: options.seconds(),
+        threads: options.threads,
+        ..Run::default()
+    };
+    // Cells that need the same cluster and workers share a stage, in the order of the table.
+    let mut waiting: Vec<&Cell> = cells.iter().collect();
+    while let Some(&first) = waiting.first() {
+        let (now, later) = waiting.into_iter().partition(|cell| cell.shares_stage(first));
+        waiting = later;
+        run.cells.extend(Stage::start(options, now, &mut progress)?.run()?);
+    }
+    run.cells.sort_by_key(|results| cells.iter().position(|cell| cell.name == results.name));
+    if options.suite == Suite::Goals && options.only.is_empty() {
+        measure_memory(options, &mut run, &mut progress)?;
+    }
+    run.notes = progress.finish();
+    Ok(run)
 }
 
-impl<'a> Comparison<'a> {
-    fn start(options: &'a Options, subjects: &[&Subject], site: &Site<'a>) -> anyhow::Result<Self> {
-        let running = subjects
-            .iter()
-            .map(|subject| Ok((subject.name, subject.start(site)?)))
-            .collect::<anyhow::Result<Vec<_>>>()?;
-        // One more pass than rounds: the calibration.
-        let steps = u64::from(options.rounds + 1) * (CELLS.len() * running.len()) as u64;
-        let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg} [{elapsed}, {eta} left]")?;
-        let bar = ProgressBar::new(steps).with_style(style);
-        Ok(Self { options, cluster: site.cluster, running, bar })
-    }
-
-    fn run(&self) -> anyhow::Result<Vec<CellResults>> {
-        let requests = self.calibrate()?;
-        let mut cells: Vec<_> =
-            CELLS.iter().map(|&load| CellResults { load, samples: BTreeMap::new() }).collect();
-        for round in 0..self.options.rounds {
-            for (cell, requests) in cells.iter_mut().zip(&requests) {
-                for turn in 0..self.running.len() {
-                    let index = (turn + round as usize) % self.running.len();
-                    let sample = self.measurement(index, cell.load, requests[index]).take()?;
-                    cell.samples.entry(self.running[index].0).or_default().push(sample);
-                    self.bar.inc(1);
-                }
-            }
-            if self.bar.is_hidden() {
-                note(&format!("round {} of {} is done", round + 1, self.options.rounds));
-            }
+/// The cells that are about memory: each subject is started anew for each.
+fn measure_memory(options: &Options, run: &mut Run, progress: &mut Progress) -> anyhow::Result<()> {
+    let cluster = Cluster::start()?;
+    let site = Site { cluster: &cluster, tsubaki: options.tsubaki.as_deref() };
+    for name in [FLOOR, TSUBAKI].into_iter().filter(|name| options.takes(name)) {
+        progress.show(&format!("idle clients of {name}"));
+        let Running::Middle(middle) = subject::named(name)?.start(&site, 1)? else { continue };
+        match idle::measure(&middle) {
+            Ok(idle) => drop(run.idle.insert(name.to_owned(), idle)),
+            Err(error) => progress.remark(format!("no figure of {name}'s idle clients: {error:#}")),
         }
-        self.bar.finish_and_clear();
-        Ok(cells)
     }
-
-    /// For each cell and subject, how many requests last as long as the user wants.
-    fn calibrate(&self) -> anyhow::Result<Vec<Vec<u64>>> {
-        let lasting = |load: Load, index| -> anyhow::Result<u64> {
-            let trial = 50_000 * u64::from(load.pipeline.min(10));
-            let speed = self.measurement(index, load, trial).take()?.ops;
-            self.bar.inc(1);
-            Ok((speed * self.options.seconds) as u64)
-        };
-        let of_cell = |load: &Load| (0..self.running.len()).map(|index| lasting(*load, index)).collect();
-        CELLS.iter().map(of_cell).collect()
+    if options.takes(TSUBAKI) {
+        progress.show("a crowd of clients");
+        let Running::Middle(middle) = subject::named(TSUBAKI)?.start(&site, 1)? else { return Ok(()) };
+        match crowd::measure(middle.port, &middle.server, &crowd::Options::default()) {
+            Ok(crowd) => run.crowd = Some(crowd),
+            Err(error) => progress.remark(format!("no crowd: {error:#}")),
+        }
     }
-
-    fn measurement(&self, index: usize, load: Load, requests: u64) -> Measurement<'_> {
-        let (name, middle) = &self.running[index];
-        self.bar.set_message(format!("{} through {name}", table::title(&load)));
-        let port = middle.as_ref().map_or_else(|| self.cluster.ports()[0], |middle| middle.port);
-        let target = Target { port, cluster: middle.is_none(), threads: self.options.threads };
-        Measurement { cluster: self.cluster, middle: middle.as_ref(), load, target, requests }
-    }
+    Ok(())
 }
 
-/// 500 clients, and 10,000 idle ones, need more descriptors than a shell allows; children inherit the limit.
-fn raise_file_limit() -> io::Result<()> {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    Ok(setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?)
-}
+impl Options {
+    fn seconds(&self) -> f64 {
+        self.seconds.unwrap_or_else(|| self.suite.seconds())
+    }
 
-/// A line for whoever watches; nothing depends on it.
-fn note(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+    fn wants(&self, cell: &Cell) -> bool {
+        let named = self.only.is_empty() || self.only.iter().any(|part| cell.name.contains(part));
+        named && cell.subjects.iter().any(|subject| self.takes(subject))
+    }
+
+    fn takes(&self, subject: &str) -> bool {
+        self.subjects.is_empty() || self.subjects.iter().any(|name| name == subject)
+    }
 }

@@ -37,13 +37,33 @@ impl Connection {
         Ok(Self { reader: BufReader::with_capacity(512, socket) })
     }
 
+    /// Connects to 127.0.0.1:`port` and says the password, if there is one.
+    ///
+    /// # Errors
+    /// If nobody listens there, or the password is refused.
+    pub fn open_as(port: u16, password: Option<&str>) -> anyhow::Result<Self> {
+        let mut connection = Self::open(port)?;
+        if let Some(password) = password {
+            connection.call(&["AUTH", password])?;
+        }
+        Ok(connection)
+    }
+
     /// Connects as soon as the server at `port` answers PING.
     ///
     /// # Errors
     /// If it does not within ten seconds.
     pub fn open_when_ready(port: u16) -> anyhow::Result<Self> {
+        Self::open_when_ready_as(port, None)
+    }
+
+    /// The same with a password.
+    ///
+    /// # Errors
+    /// If it does not answer within ten seconds, which it never does if it refuses the password.
+    pub fn open_when_ready_as(port: u16, password: Option<&str>) -> anyhow::Result<Self> {
         wait_for(&format!("127.0.0.1:{port} to answer PING"), || {
-            let mut connection = Self::open(port).ok()?;
+            let mut connection = Self::open_as(port, password).ok()?;
             (connection.call(&["PING"]).ok()? == "PONG").then_some(connection)
         })
     }
@@ -94,13 +114,21 @@ impl Connection {
 ///
 /// # Errors
 /// If it finds nothing within ten seconds; the error says for `what` it waited.
-pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> anyhow::Result<T> {
-    let deadline = Instant::now() + SILENCE;
+pub fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> anyhow::Result<T> {
+    wait_within(SILENCE, what, look)
+}
+
+/// The same for what is slower than most.
+///
+/// # Errors
+/// If it finds nothing within `limit`.
+pub fn wait_within<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> anyhow::Result<T> {
+    let deadline = Instant::now() + limit;
     loop {
         if let Some(found) = look() {
             return Ok(found);
         }
-        ensure!(Instant::now() < deadline, "waited {SILENCE:?} in vain for {what}");
+        ensure!(Instant::now() < deadline, "waited {limit:?} in vain for {what}");
         thread::sleep(LOOK_AGAIN);
     }
 }

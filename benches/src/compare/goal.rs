@@ -1,132 +1,222 @@
-//! The goals, as one table, and whether a row meets them.
+//! The goals, as one table, and whether a run meets them.
 //!
 //! Must not know: how figures come about.
 
-use super::summary::Row;
-use crate::load::Load;
+use super::{
+    idle::Idle,
+    record::{CellResults, Check},
+    subject::{CAMELLIA, DIRECT, ENVOY, FLOOR, HAPROXY, PREDIXY, TSUBAKI},
+    summary::Figure::{self, Added, Keys, NodesSaved, P99, ProxyCpu, Throughput},
+};
 
-/// What tsubaki promises for the cells of one shape.
-pub struct Goal {
-    clients: u32,
-    pipeline: u32,
-    /// Most CPU a command, as a multiple of the floor's.
-    cpu: f64,
-    /// Least throughput, as a multiple of direct access.
-    to_direct: f64,
-    /// Or, where this is less, as a multiple of the floor's.
-    to_floor: Option<f64>,
+/// What tsubaki promises for some cells.
+struct Goal {
+    cells: &'static [&'static str],
+    /// It is enough to meet one of them.
+    either: &'static [(Figure, Bound)],
 }
 
-/// The goals of the cells.
-pub const GOALS: [Goal; 3] = [
-    Goal { clients: 50, pipeline: 1, cpu: 1.6, to_direct: 0.75, to_floor: Some(0.65) },
-    Goal { clients: 500, pipeline: 1, cpu: 1.6, to_direct: 0.85, to_floor: Some(0.88) },
-    Goal { clients: 50, pipeline: 32, cpu: 2.8, to_direct: 0.5, to_floor: None },
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Bound {
+    Least(f64),
+    Most(f64),
+}
+use Bound::{Least, Most};
+
+const CAPPED: &[&str] = &["capped-get-200", "capped-set-200", "capped-get-500", "capped-set-500"];
+const CAPPED_200: &[&str] = &["capped-get-200", "capped-set-200"];
+const CAPPED_500: &[&str] = &["capped-get-500", "capped-set-500"];
+const SHARED: &[&str] = &["get-50", "set-50", "get-500", "set-500"];
+const SHARED_50: &[&str] = &["get-50", "set-50"];
+const SHARED_500: &[&str] = &["get-500", "set-500"];
+const PIPELINED: &[&str] = &["get-50-p32", "set-50-p32"];
+const PIPELINED_GET: &[&str] = &["get-50-p32"];
+const MGET: &[&str] = &["mget-50"];
+const MEMTIER: &[&str] = &["memtier"];
+const ONE_CLIENT: &[&str] = &["one-client"];
+const OPEN_LOOP: &[&str] = &["open-loop"];
+
+/// The goals.
+const GOALS: [Goal; 20] = [
+    goal(CAPPED_200, &[(Throughput(DIRECT), Least(4.0))]),
+    goal(CAPPED_500, &[(Throughput(DIRECT), Least(7.0))]),
+    goal(CAPPED, &[(Throughput(PREDIXY), Least(1.1))]),
+    goal(CAPPED_500, &[(NodesSaved, Least(7.0))]),
+    goal(SHARED_50, &[(Throughput(DIRECT), Least(0.9)), (Throughput(FLOOR), Least(0.75))]),
+    goal(SHARED_500, &[(Throughput(DIRECT), Least(1.05)), (Throughput(FLOOR), Least(0.97))]),
+    goal(SHARED, &[(Throughput(PREDIXY), Least(1.15))]),
+    goal(ONE_CLIENT, &[(Throughput(PREDIXY), Least(1.0))]),
+    goal(SHARED, &[(ProxyCpu(FLOOR), Most(1.3))]),
+    goal(SHARED, &[(ProxyCpu(ENVOY), Most(0.5))]),
+    goal(SHARED, &[(ProxyCpu(CAMELLIA), Most(0.5))]),
+    goal(MEMTIER, &[(Throughput(DIRECT), Least(1.2))]),
+    goal(MEMTIER, &[(Throughput(PREDIXY), Least(1.1))]),
+    goal(PIPELINED_GET, &[(Throughput(DIRECT), Least(0.68))]),
+    goal(PIPELINED_GET, &[(ProxyCpu(FLOOR), Most(1.9))]),
+    goal(PIPELINED, &[(ProxyCpu(ENVOY), Most(0.25))]),
+    goal(PIPELINED, &[(ProxyCpu(CAMELLIA), Most(0.25))]),
+    goal(MGET, &[(Keys, Least(0.8))]),
+    goal(ONE_CLIENT, &[(Added(HAPROXY), Most(1.1))]),
+    goal(OPEN_LOOP, &[(P99(DIRECT), Most(1.3))]),
 ];
 
-/// Most resident memory of an idle client, in KiB.
-pub const IDLE_KIB: f64 = 3.0;
+/// What no figure may fall below, even where a goal is missed.
+const LIMITS: [Goal; 5] = [
+    goal(SHARED_50, &[(Throughput(DIRECT), Least(0.75)), (Throughput(FLOOR), Least(0.65))]),
+    goal(SHARED_500, &[(Throughput(DIRECT), Least(0.85)), (Throughput(FLOOR), Least(0.88))]),
+    goal(SHARED, &[(ProxyCpu(FLOOR), Most(1.6))]),
+    goal(PIPELINED, &[(Throughput(DIRECT), Least(0.5))]),
+    goal(PIPELINED, &[(ProxyCpu(FLOOR), Most(2.8))]),
+];
 
-/// A goal beside its figure.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Check {
-    /// The goal and the figure.
-    pub text: String,
-    /// True if the figure meets the goal.
-    pub holds: bool,
-}
+/// Most resident memory of an idle client, in bytes.
+const IDLE_BYTES: f64 = 1536.0;
 
-/// Judges tsubaki's row of a cell; nothing is judged where a figure is missing.
+/// Judges the cells of a run; what a goal compares tsubaki with must have been measured.
+///
+/// A cell that tsubaki lost is a goal that it missed.
 #[must_use]
-pub fn judge(load: &Load, row: &Row) -> Vec<Check> {
-    let goal = GOALS.iter().find(|goal| (goal.clients, goal.pipeline) == (load.clients, load.pipeline));
-    goal.map(|goal| [goal.cpu(row), goal.throughput(row)].into_iter().flatten().collect()).unwrap_or_default()
+pub fn judge(cells: &[CellResults]) -> Vec<Check> {
+    let of = |goals: &'static [Goal], prefix: &'static str| {
+        let rows = goals.iter().flat_map(|goal| goal.cells.iter().map(move |cell| (goal, *cell)));
+        rows.filter_map(move |(goal, cell)| goal.judge(cells, cell, prefix))
+    };
+    of(&GOALS, "").chain(of(&LIMITS, "limit: ")).collect()
 }
 
 /// Judges the memory of tsubaki's idle clients.
 #[must_use]
-pub fn judge_idle(kib: f64) -> Check {
+pub fn judge_idle(idle: &Idle) -> Check {
+    let bytes = idle.bytes_each();
     Check {
-        text: format!("memory of an idle client {kib:.2} KiB, at most {IDLE_KIB}"),
-        holds: kib <= IDLE_KIB,
+        cell: "idle".to_owned(),
+        goal: format!("bytes of an idle client at most {IDLE_BYTES}"),
+        figures: vec![bytes],
+        holds: bytes <= IDLE_BYTES,
     }
 }
 
+/// The least throughput against direct access that the goals ask of a cell, for plots.
+#[must_use]
+pub fn least_throughput(cell: &str) -> Option<f64> {
+    let of_cell = GOALS.iter().filter(|goal| goal.cells.contains(&cell));
+    of_cell.flat_map(|goal| goal.either).find_map(|(figure, bound)| match (figure, bound) {
+        (Throughput(DIRECT), Least(bound)) => Some(*bound),
+        _ => None,
+    })
+}
+
+const fn goal(cells: &'static [&'static str], either: &'static [(Figure, Bound)]) -> Goal {
+    Goal { cells, either }
+}
+
 impl Goal {
-    fn cpu(&self, row: &Row) -> Option<Check> {
-        let figure = row.proxy_to_floor?;
-        let text = format!("proxy CPU {figure:.2} of the floor's, at most {}", self.cpu);
-        Some(Check { text, holds: figure <= self.cpu })
+    /// `None` if it is not about what was measured.
+    fn judge(&self, cells: &[CellResults], name: &str, prefix: &str) -> Option<Check> {
+        let cell = cells.iter().find(|cell| cell.name == name)?;
+        let measured =
+            self.either.iter().filter_map(|(figure, bound)| Some((figure, bound, figure.of(cell, cells)?)));
+        let measured: Vec<_> = measured.collect();
+        let here = |name: &str| cell.samples.contains_key(name) || cell.lost.contains_key(name);
+        let owed =
+            cell.lost.contains_key(TSUBAKI) && self.either.iter().any(|(figure, _)| here(figure.other()));
+        if measured.is_empty() && !owed {
+            return None;
+        }
+        let words: Vec<_> = self
+            .either
+            .iter()
+            .map(|(figure, bound)| format!("{} {}", figure.words(), bound.words()))
+            .collect();
+        Some(Check {
+            cell: name.to_owned(),
+            goal: format!("{prefix}{}", words.join(", or ")),
+            holds: measured.iter().any(|(_, bound, figure)| bound.holds(*figure)),
+            figures: measured.into_iter().map(|(.., figure)| figure).collect(),
+        })
+    }
+}
+
+impl Bound {
+    fn holds(self, figure: f64) -> bool {
+        match self {
+            Least(bound) => figure >= bound,
+            Most(bound) => figure <= bound,
+        }
     }
 
-    fn throughput(&self, row: &Row) -> Option<Check> {
-        let direct = row.to_direct?;
-        let mut text = format!("throughput {direct:.2} of direct, at least {}", self.to_direct);
-        let mut holds = direct >= self.to_direct;
-        if let Some((goal, figure)) = self.to_floor.zip(row.to_floor) {
-            text += &format!("; or {figure:.2} of the floor's, at least {goal}");
-            holds |= figure >= goal;
+    fn words(self) -> String {
+        match self {
+            Least(bound) => format!("at least {bound}"),
+            Most(bound) => format!("at most {bound}"),
         }
-        Some(Check { text, holds })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Check, GOALS, Row, judge};
-    use crate::compare::CELLS;
+    use std::collections::BTreeSet;
 
-    fn row(to_direct: f64, to_floor: f64, proxy_to_floor: f64) -> Row {
-        Row {
-            ops: 1.0,
-            to_direct: Some(to_direct),
-            to_floor: Some(to_floor),
-            p50_ms: 1.0,
-            p99_ms: 1.0,
-            proxy_us: Some(1.0),
-            proxy_to_floor: Some(proxy_to_floor),
-            nodes_us: 1.0,
-            load_us: 1.0,
-            resident_mib: None,
-            calls: None,
-        }
-    }
+    use super::{CAMELLIA, CellResults, DIRECT, ENVOY, FLOOR, GOALS, LIMITS, PREDIXY, TSUBAKI, judge};
+    use crate::compare::{cell::Suite, record::tests::cell_of};
 
-    fn holds(cell: usize, row: &Row) -> Vec<bool> {
-        judge(&CELLS[cell], row).into_iter().map(|Check { holds, .. }| holds).collect()
+    fn holds(cell: CellResults, what: &str) -> Vec<bool> {
+        let checks = judge(&[cell]).into_iter().filter(|check| check.goal.starts_with(what));
+        checks.map(|check| check.holds).collect()
     }
 
     #[test]
     fn throughput_may_meet_either_ratio() {
-        assert_eq!(holds(0, &row(0.75, 0.1, 1.6)), [true, true]);
-        assert_eq!(holds(0, &row(0.1, 0.65, 1.6)), [true, true]);
-        assert_eq!(holds(0, &row(0.74, 0.64, 1.61)), [false, false]);
+        let cell = |direct, floor| {
+            cell_of("get-50", &[(DIRECT, direct, 1.0), (FLOOR, floor, 1.0), (TSUBAKI, 90.0, 1.0)])
+        };
+        assert_eq!(holds(cell(100.0, 1000.0), "throughput"), [true]);
+        assert_eq!(holds(cell(1000.0, 120.0), "throughput"), [true]);
+        assert_eq!(holds(cell(101.0, 121.0), "throughput"), [false]);
     }
 
     #[test]
-    fn pipelined_throughput_is_measured_against_direct_alone() {
-        assert_eq!(holds(4, &row(0.49, 9.0, 2.8)), [true, false]);
-        assert_eq!(holds(5, &row(0.5, 0.0, 2.8)), [true, true]);
+    fn a_peer_that_was_not_measured_is_not_judged() {
+        let alone = cell_of("set-50-p32", &[(TSUBAKI, 90.0, 1.0)]);
+        assert_eq!(judge(&[alone]), []);
+        let beside = cell_of("set-50-p32", &[(TSUBAKI, 90.0, 1.0), (ENVOY, 9.0, 4.0), (CAMELLIA, 9.0, 3.9)]);
+        assert_eq!(holds(beside, "proxy CPU"), [true, false]);
     }
 
     #[test]
-    fn every_goal_has_a_cell_and_every_cell_a_goal() {
-        assert!(CELLS.iter().all(|load| judge(load, &row(1.0, 1.0, 1.0)).len() == 2));
-        let measured =
-            |clients, pipeline| CELLS.iter().any(|load| (load.clients, load.pipeline) == (clients, pipeline));
-        assert!(GOALS.iter().all(|goal| measured(goal.clients, goal.pipeline)));
-    }
-
-    #[test]
-    fn a_check_says_the_figure_and_the_goal() {
-        let texts: Vec<_> =
-            judge(&CELLS[2], &row(0.9, 0.8, 1.234)).into_iter().map(|check| check.text).collect();
-        assert_eq!(
-            texts,
-            [
-                "proxy CPU 1.23 of the floor's, at most 1.6",
-                "throughput 0.90 of direct, at least 0.85; or 0.80 of the floor's, at least 0.88"
-            ]
+    fn a_cell_that_tsubaki_lost_is_a_goal_missed() {
+        let mut cell = cell_of("get-50", &[(DIRECT, 1.0, 1.0), (PREDIXY, 1.0, 1.0)]);
+        cell.lost.insert(TSUBAKI.to_owned(), "it ended".to_owned());
+        let checks = judge(&[cell]);
+        assert!(
+            !checks.is_empty()
+                && checks.iter().all(|check| !check.holds && check.figures() == "not measured")
         );
+    }
+
+    #[test]
+    fn a_check_says_figures_and_bounds() {
+        let cell = cell_of("get-500", &[(DIRECT, 100.0, 1.0), (FLOOR, 200.0, 1.0), (TSUBAKI, 104.0, 1.0)]);
+        let check = &judge(&[cell])[0];
+        assert_eq!(check.goal, "throughput / direct at least 1.05, or throughput / floor at least 0.97");
+        assert_eq!(check.figures(), "1.040; 0.520");
+    }
+
+    #[test]
+    fn every_goal_has_its_cells_and_subjects_in_some_suite() {
+        let cells: Vec<_> = [Suite::Goals, Suite::Peers].into_iter().flat_map(Suite::cells).collect();
+        let names: BTreeSet<_> = cells.iter().map(|cell| &*cell.name).collect();
+        for goal in GOALS.iter().chain(&LIMITS) {
+            assert!(goal.cells.iter().all(|cell| names.contains(cell)), "{:?}", goal.cells);
+        }
+        let everybody = |name: &str| {
+            let subjects = cells.iter().filter(|cell| cell.name == name).flat_map(|cell| cell.subjects);
+            let samples: Vec<_> = subjects.map(|&subject| (subject, 1.0, 1.0)).collect();
+            cell_of(name, &samples)
+        };
+        let all: Vec<_> = names.iter().map(|name| everybody(name)).collect();
+        let rows: usize = GOALS.iter().chain(&LIMITS).map(|goal| goal.cells.len()).sum();
+        // Everybody is equally fast: nothing is added to direct's latency, and no ratio of it can be judged.
+        assert_eq!(judge(&all).len(), rows - 1);
     }
 }

@@ -2,12 +2,10 @@
 //!
 //! Must not know: loads.
 
-use std::collections::BTreeMap;
-
 use rustix::process::{Resource, getrlimit};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::subject::{Site, Subject};
+use super::subject::Middle;
 use crate::connection::Connection;
 
 /// Connections that are opened, if the limit of open files allows it.
@@ -17,7 +15,7 @@ const CLIENTS: u64 = 10_000;
 const SPARE_FILES: u64 = 200;
 
 /// What idle clients cost one subject.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Idle {
     /// How many there were.
     pub clients: u64,
@@ -28,33 +26,26 @@ pub struct Idle {
 }
 
 impl Idle {
-    /// KiB a client.
+    /// Bytes a client.
     #[must_use]
-    pub fn kib_each(&self) -> f64 {
-        self.after.saturating_sub(self.before) as f64 / 1024.0 / self.clients as f64
+    pub fn bytes_each(&self) -> f64 {
+        self.after.saturating_sub(self.before) as f64 / self.clients as f64
     }
 }
 
-/// Measures all subjects that have clients of their own.
-///
-/// Each is started anew: memory that earlier clients left behind would serve the idle ones.
+/// Measures a subject that was just started: memory that earlier clients left behind would serve the idle ones.
 ///
 /// # Errors
-/// If a subject does not answer every client.
-pub fn measure_all(subjects: &[&Subject], site: &Site<'_>) -> anyhow::Result<BTreeMap<&'static str, Idle>> {
-    let mut all = BTreeMap::new();
-    for subject in subjects {
-        let Some(middle) = subject.start(site)? else { continue };
-        let clients = CLIENTS.min(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) - SPARE_FILES);
-        let mut open = vec![said_ping(middle.port)?];
-        let before = middle.server.resident_bytes()?;
-        while (open.len() as u64) < clients {
-            open.push(said_ping(middle.port)?);
-        }
-        let after = middle.server.resident_bytes()?;
-        all.insert(subject.name, Idle { clients: clients - 1, before, after });
+/// If the subject does not answer every client.
+pub fn measure(middle: &Middle) -> anyhow::Result<Idle> {
+    let clients = CLIENTS.min(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) - SPARE_FILES);
+    let mut open = vec![said_ping(middle.port)?];
+    let before = middle.server.resident_bytes()?;
+    while (open.len() as u64) < clients {
+        open.push(said_ping(middle.port)?);
     }
-    Ok(all)
+    let after = middle.server.resident_bytes()?;
+    Ok(Idle { clients: clients - 1, before, after })
 }
 
 fn said_ping(port: u16) -> anyhow::Result<Connection> {

@@ -5,14 +5,14 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{machine, subject::Middle};
 use crate::{
     cluster::Cluster,
     connection::Connection,
-    load::{Load, Target},
-    process::cpu_time_of_ended_children,
+    load::{Amount, Load, Target},
+    process::cpu_time_of_the_load,
 };
 
 /// One load through one subject.
@@ -23,14 +23,14 @@ pub struct Measurement<'a> {
     pub middle: Option<&'a Middle>,
     /// What is sent.
     pub load: Load,
-    /// Where it is sent.
-    pub target: Target,
-    /// How many commands are sent.
-    pub requests: u64,
+    /// Threads of the load generator.
+    pub threads: u32,
+    /// How much is sent.
+    pub amount: Amount,
 }
 
 /// What one measurement found. CPU times are microseconds a command, of all threads, kernel time included.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Commands a second.
     pub ops: f64,
@@ -38,9 +38,13 @@ pub struct Sample {
     pub p50_ms: f64,
     /// The latency that one command in a hundred exceeds, in milliseconds.
     pub p99_ms: f64,
+    /// The latency that one command in a thousand exceeds, in milliseconds.
+    pub p999_ms: Option<f64>,
+    /// The longest latency, in milliseconds.
+    pub max_ms: Option<f64>,
     /// CPU of the subject.
     pub proxy_us: Option<f64>,
-    /// CPU of all nodes.
+    /// CPU of all nodes: the cluster's, or the subject's own.
     pub nodes_us: f64,
     /// CPU of the load generator.
     pub load_us: f64,
@@ -53,7 +57,7 @@ pub struct Sample {
 }
 
 /// System calls a command.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Calls {
     /// `recv`
     pub recv: f64,
@@ -85,35 +89,48 @@ impl Measurement<'_> {
     /// If a process ended, or the subject did not serve the load.
     pub fn take(&self) -> anyhow::Result<Sample> {
         let before = self.read()?;
-        let figures = self.load.run(self.target, self.requests).with_context(|| {
-            let words = self.middle.map(|middle| middle.server.last_words()).unwrap_or_default();
-            format!("the subject did not serve the load; its last words: {words}")
-        })?;
+        let figures = self.load.run(&self.target(), self.amount);
+        // If a server has ended, this says so, and the load's error is only what follows from it.
         let after = self.read()?;
-        let each = |time: Duration| time.as_secs_f64() * 1e6 / self.requests as f64;
-        let proxy = after.proxy - before.proxy;
-        let (nodes, load) = (after.nodes - before.nodes, after.load - before.load);
+        let figures = figures?;
+        let each = |time: Duration| rounded(time.as_secs_f64() * 1e6 / figures.commands as f64);
+        let proxy = after.proxy.saturating_sub(before.proxy);
+        let nodes = after.nodes.saturating_sub(before.nodes);
+        let load = after.load - before.load;
         let strangers = (after.machine - before.machine).saturating_sub(proxy + nodes + load);
+        let capacity = (after.at - before.at).as_secs_f64() * machine::cpus();
         Ok(Sample {
-            ops: figures.ops,
+            ops: figures.ops.round(),
             p50_ms: figures.p50_ms,
             p99_ms: figures.p99_ms,
+            p999_ms: figures.p999_ms,
+            max_ms: figures.max_ms,
             proxy_us: self.middle.map(|_| each(proxy)),
             nodes_us: each(nodes),
             load_us: each(load),
             resident_bytes: self.middle.map(|middle| middle.server.resident_bytes()).transpose()?,
             calls: before.counts.zip(after.counts).map(|(before, after)| after.since(&before)),
-            strangers: strangers.as_secs_f64() / ((after.at - before.at).as_secs_f64() * machine::cpus()),
+            strangers: rounded(strangers.as_secs_f64() / capacity),
         })
+    }
+
+    fn target(&self) -> Target {
+        Target {
+            port: self.middle.map_or_else(|| self.cluster.ports()[0], |middle| middle.port),
+            cluster: self.middle.is_none(),
+            threads: self.threads,
+            password: self.cluster.password().map(str::to_owned),
+        }
     }
 
     fn read(&self) -> anyhow::Result<Reading> {
         let counts = self.middle.filter(|middle| middle.counts).map(Counts::read).transpose()?;
+        let own_nodes = self.middle.filter(|middle| !middle.nodes.is_empty());
         Ok(Reading {
             at: Instant::now(),
             proxy: self.middle.map(|middle| middle.server.cpu_time()).transpose()?.unwrap_or_default(),
-            nodes: self.cluster.cpu_time()?,
-            load: cpu_time_of_ended_children()?,
+            nodes: own_nodes.map_or_else(|| self.cluster.cpu_time(), Middle::nodes_cpu_time)?,
+            load: cpu_time_of_the_load()?,
             machine: machine::busy()?,
             counts,
         })
@@ -133,11 +150,16 @@ impl Counts {
 
     fn since(&self, before: &Self) -> Calls {
         let commands = self.commands - before.commands;
-        let each = |call: fn(&Calls) -> f64| (call(&self.calls) - call(&before.calls)) / commands;
+        let each = |call: fn(&Calls) -> f64| rounded((call(&self.calls) - call(&before.calls)) / commands);
         Calls {
             recv: each(|calls| calls.recv),
             send: each(|calls| calls.send),
             epoll_wait: each(|calls| calls.epoll_wait),
         }
     }
+}
+
+/// To four digits behind the point: no figure here is better than that.
+fn rounded(figure: f64) -> f64 {
+    (figure * 1e4).round() / 1e4
 }
