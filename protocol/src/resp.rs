@@ -7,6 +7,7 @@ pub mod inline;
 mod number;
 pub mod reply;
 pub mod request;
+pub mod stream;
 pub mod tree;
 pub mod write;
 

@@ -95,11 +95,11 @@ pub struct ReplyScanner {
 }
 
 /// One element's beginning, or the whole of it if it has no elements of its own.
-struct Element {
+pub(super) struct Element {
     /// Elements inside that follow; 0 for one that is whole.
-    inside: usize,
+    pub(super) inside: usize,
     /// The first byte behind what was scanned.
-    next: usize,
+    pub(super) next: usize,
 }
 
 impl Default for ReplyScanner {
@@ -133,23 +133,8 @@ impl ReplyScanner {
                 },
             };
             self.at = element.next;
-            // Attributes take no place of their own: the value behind them does.
-            if kind != b'|' {
-                match self.open.last_mut() {
-                    Some(left) => *left -= 1,
-                    None => self.kind = kind,
-                }
-            }
-            if element.inside > 0 {
-                if self.open.len() == MAX_DEPTH {
-                    return Err(ReplyError::TooDeep);
-                }
-                self.open.push(element.inside);
-            }
-            while self.open.last() == Some(&0) {
-                self.open.pop();
-            }
-            if self.open.is_empty() && self.kind != 0 {
+            self.count(kind, element.inside)?;
+            if self.is_whole() {
                 let reply = Reply { len: self.at, kind: self.kind };
                 self.reset();
                 return Ok(ReplyScan::Complete(reply));
@@ -165,7 +150,53 @@ impl ReplyScanner {
         self.open.clear();
     }
 
-    fn element(&mut self, input: &[u8], kind: u8) -> Result<Option<Element>, ReplyError> {
+    /// The bytes that the reply of which `input` is the beginning has at least. For a reply that was scanned in part.
+    #[must_use]
+    pub fn least_len(&self, input: &[u8]) -> usize {
+        let header = input.get(self.at).filter(|kind| matches!(kind, b'$' | b'!' | b'='));
+        let body = header.and_then(|_| number::short(input, self.at + 1));
+        input.len().max(body.map_or(0, |(length, start)| start + length + 2))
+    }
+
+    /// The type of the reply; `None` until its attributes are passed.
+    pub(super) fn kind(&self) -> Option<u8> {
+        (self.kind != 0).then_some(self.kind)
+    }
+
+    /// An element of this type was passed, or its beginning, with so many elements inside.
+    #[inline(always)]
+    pub(super) fn count(&mut self, kind: u8, inside: usize) -> Result<(), ReplyError> {
+        // Attributes take no place of their own: the value behind them does.
+        if kind != b'|' {
+            match self.open.last_mut() {
+                Some(left) => *left -= 1,
+                None => self.kind = kind,
+            }
+        }
+        if inside > 0 {
+            if self.open.len() == MAX_DEPTH {
+                return Err(ReplyError::TooDeep);
+            }
+            self.open.push(inside);
+        }
+        while self.open.last() == Some(&0) {
+            self.open.pop();
+        }
+        Ok(())
+    }
+
+    /// What was searched for the end of a line is not in the input any more.
+    pub(super) fn forget_line(&mut self) {
+        self.searched = 0;
+    }
+
+    /// True if no element is still to come.
+    #[inline(always)]
+    pub(super) fn is_whole(&self) -> bool {
+        self.open.is_empty() && self.kind != 0
+    }
+
+    pub(super) fn element(&mut self, input: &[u8], kind: u8) -> Result<Option<Element>, ReplyError> {
         match kind {
             b'$' | b'!' | b'=' => self.body(input, kind),
             b'*' | b'~' | b'>' => self.aggregate(input, kind, 1),
@@ -211,7 +242,12 @@ impl ReplyScanner {
 
     /// The length behind `kind` (`None` inside: the null of RESP2), and the offset behind its line; `None`: not whole.
     #[inline]
-    fn length(&mut self, input: &[u8], kind: u8, limit: usize) -> Result<Option<Length>, ReplyError> {
+    pub(super) fn length(
+        &mut self,
+        input: &[u8],
+        kind: u8,
+        limit: usize,
+    ) -> Result<Option<Length>, ReplyError> {
         match number::short(input, self.at + 1) {
             Some((length, next)) if length <= limit => Ok(Some((Some(length), next))),
             _ => self.odd_length(input, kind, limit),
@@ -253,7 +289,7 @@ impl ReplyScanner {
     }
 }
 
-type Length = (Option<usize>, usize);
+pub(super) type Length = (Option<usize>, usize);
 
 /// The end of a whole bulk, its null, an integer or `+OK`, which nearly all elements are; `None` is no verdict.
 #[inline(always)]

@@ -222,6 +222,19 @@ impl RequestScanner {
         }
     }
 
+    /// The bytes that the request of which `input` is the beginning has at least. For an array that was scanned in part.
+    #[must_use]
+    pub fn least_len(&self, input: &[u8]) -> usize {
+        let header = if self.left > 0 { number::short(input, self.at + 1) } else { None };
+        input.len().max(header.map_or(0, |(length, start)| start + length + 2))
+    }
+
+    /// The arguments of an array that was scanned in part, as far as they are whole, and how many are to come.
+    #[must_use]
+    pub fn partial(&self) -> Option<(&[Span], usize)> {
+        (self.left > 0).then_some((&self.spans, self.left))
+    }
+
     fn scan_bulks(&mut self, input: &[u8], limits: &RequestLimits) -> Result<RequestScan, RequestError> {
         let max_bulk = limits.usual_bulk();
         let mut at = self.at;
@@ -278,7 +291,8 @@ impl RequestScanner {
     }
 
     /// The array's count, 0 for any that is not positive, and the offset behind its line; `None` if it is not whole.
-    fn count(
+    #[inline(always)]
+    pub(super) fn count(
         &mut self,
         input: &[u8],
         limits: &RequestLimits,
@@ -312,7 +326,7 @@ impl RequestScanner {
 
     /// A bulk's length and the offset of its body, for what the hot path does not take; `None` if the line is not whole.
     #[cold]
-    fn length(
+    pub(super) fn length(
         &mut self,
         input: &[u8],
         limits: &RequestLimits,
