@@ -203,7 +203,8 @@ impl Rig {
         let greets = output.ends_with(b"PING\r\n");
         self.worker.backend_sent(id, len);
         if greets {
-            return self.worker.handle_backend_input(id, b"+PONG\r\n", self.now);
+            self.worker.handle_backend_input(id, b"+PONG\r\n", self.now);
+            return;
         }
         let answer = &self.replies[..len / self.command_len * self.reply_len];
         for piece in answer.chunks(READ) {

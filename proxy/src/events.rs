@@ -80,6 +80,11 @@ pub(crate) fn log(event: &Event) {
                 tracing::warn!(%client, bytes, repeated, "a client left its replies unread and was closed (limits.output_buffer)");
             }
         }
+        Event::ReplyCut { client } => {
+            if let Some(repeated) = admit("reply cut") {
+                tracing::warn!(%client, repeated, "a node was lost in the middle of a large reply; its client was closed");
+            }
+        }
         Event::TopologyChanged { slots } => {
             if let Some(repeated) = admit("topology") {
                 tracing::info!(slots, repeated, "slots have moved");

@@ -23,6 +23,8 @@ pub enum Action {
     CloseClient(ClientId),
     /// Read this client again: it was paused by [`Flow::Pause`].
     ResumeClient(ClientId),
+    /// Read this node connection again: it was paused by [`Flow::Pause`].
+    ResumeBackend(BackendId),
     /// Fetch the cluster's topology soon and hand it to `handle_topology`.
     Refresh {
         /// Why, for logs and metrics.
@@ -58,12 +60,12 @@ pub struct Gathered {
     pub clients: String,
 }
 
-/// Whether to go on reading a client.
+/// Whether to go on reading a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     /// Go on.
     Read,
-    /// Stop until [`Action::ResumeClient`], or for good if the client is being closed.
+    /// Stop until [`Action::ResumeClient`] or [`Action::ResumeBackend`], or for good if the connection is being closed.
     Pause,
 }
 
@@ -115,6 +117,11 @@ pub enum Event {
         client: String,
         /// Unread bytes.
         bytes: usize,
+    },
+    /// A node's connection was lost in the middle of a reply whose beginning its client has: the client is closed.
+    ReplyCut {
+        /// The client's address.
+        client: String,
     },
     /// The worker took over a view of the cluster in which slots had moved.
     TopologyChanged {

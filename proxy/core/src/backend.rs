@@ -19,9 +19,10 @@ use crate::journal::Journal;
 use crate::map::NodeId;
 use crate::pipeline::Seq;
 use crate::settings::Login;
+use crate::stream::Download;
 use crate::time::Time;
 
-/// What a shared connection is for, and for whom. A worker has at most one connection a lane and node.
+/// What a connection is for, and for whom. A worker has at most one shared connection a lane and node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lane {
     /// True: the connection said READONLY and serves a replica's data.
@@ -34,6 +35,11 @@ pub(crate) struct Lane {
 impl Lane {
     /// How many lanes there are for each number.
     pub(crate) const KINDS: usize = 4;
+
+    /// True if connections of both do the same.
+    pub(crate) fn is_like(self, other: Self) -> bool {
+        (self.replica, self.resp) == (other.replica, other.resp)
+    }
 
     pub(crate) fn index(self) -> usize {
         let kind = usize::from(self.replica) * 2 + usize::from(self.resp == Resp::V3);
@@ -62,6 +68,12 @@ impl Traits {
     pub(crate) const TRACKED: Self = Self(4);
     /// Not a command of a client but the ASKING in front of one.
     pub(crate) const ASKING: Self = Self(8);
+    /// Not the large request itself, but the question in front of it whether its node would take it.
+    pub(crate) const PROBE: Self = Self(16);
+    /// ASKING stood in front of it.
+    pub(crate) const ASKED: Self = Self(32);
+    /// Its request was streamed: it is not here to be sent again.
+    pub(crate) const STREAMED: Self = Self(64);
 
     pub(crate) const fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -122,6 +134,16 @@ pub struct Backend {
     pub(crate) scanner: ReplyScanner,
     /// Bytes of a reply that is not whole yet.
     pub(crate) input: Vec<u8>,
+    /// The large reply that the newest bytes belong to.
+    pub(crate) download: Option<Box<Download>>,
+    /// The large request that is being sent, until its end is here. Its bytes are the journal's last.
+    pub(crate) upload: Option<Box<Ticket>>,
+    /// No new commands come by the map: it is idle, carries a large request, or is behind a large reply.
+    pub(crate) spare: bool,
+    /// The caller was told not to read it.
+    pub(crate) paused: bool,
+    /// Since a timer last looked, something else than the node was waited for.
+    pub(crate) excused: bool,
     greeting: Vec<u8>,
     /// When the node last gave a sign of life, or had nothing to answer.
     pub(crate) heard: Time,
@@ -142,6 +164,11 @@ impl Backend {
             tickets: VecDeque::new(),
             scanner: ReplyScanner::new(),
             input: Vec::new(),
+            download: None,
+            upload: None,
+            spare: false,
+            paused: false,
+            excused: false,
             greeting: Vec::new(),
             heard: now,
             unflushed: 0,
@@ -152,6 +179,17 @@ impl Backend {
 
     pub(crate) fn is_ready(&self) -> bool {
         self.state == State::Ready
+    }
+
+    /// True if it carries nothing.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.tickets.is_empty() && self.upload.is_none()
+    }
+
+    /// True if its node did not keep others waiting since the last look: it was not read, or had nothing to answer.
+    pub(crate) fn take_excuse(&mut self) -> bool {
+        let awaits_client = self.upload.is_some() && self.journal.unsent().is_empty();
+        std::mem::take(&mut self.excused) || self.paused || awaits_client
     }
 
     /// The socket is open: say who we are, and ask for a PONG to know that the node serves.

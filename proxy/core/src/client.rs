@@ -7,10 +7,12 @@ use std::net::SocketAddr;
 use tsubaki_protocol::resp::Resp;
 use tsubaki_protocol::resp::request::RequestScanner;
 
+use crate::BackendId;
 use crate::buffer::Output;
 use crate::hold::is_later;
 use crate::limits::CORK_BYTES;
 use crate::pipeline::{Pipeline, Seq};
+use crate::stream::Upload;
 use crate::time::Time;
 use crate::worker::HoldId;
 
@@ -30,8 +32,12 @@ pub struct Client {
     pub(crate) in_flight: usize,
     /// Their bytes.
     pub(crate) pending_bytes: usize,
-    /// Bytes of replies to parts of commands that are not answered whole.
-    pub(crate) split_bytes: usize,
+    /// Bytes of replies that are not whole: parts of split commands, and large ones whose turn has not come.
+    pub(crate) partial_bytes: usize,
+    /// The large request that its newest bytes belong to.
+    pub(crate) upload: Option<Box<Upload>>,
+    /// The connection from which the large reply comes that is its next.
+    pub(crate) feeder: Option<BackendId>,
     /// The caller was told not to read it.
     pub(crate) paused: bool,
     /// Runs nothing more; is closed when all is answered and sent.
@@ -98,7 +104,9 @@ impl Client {
             holds: Vec::new(),
             in_flight: 0,
             pending_bytes: 0,
-            split_bytes: 0,
+            partial_bytes: 0,
+            upload: None,
+            feeder: None,
             paused: false,
             closing: false,
             finished: false,
@@ -130,6 +138,11 @@ impl Client {
         }
     }
 
+    /// True if the other half of a request is on its way.
+    pub(crate) fn is_mid_request(&self) -> bool {
+        !self.input.is_empty() || self.upload.is_some()
+    }
+
     /// A read was run to its end: if all that came before it is answered, its commands are the next to be answered together.
     pub(crate) fn end_burst(&mut self) {
         if !self.owes_burst() {
@@ -154,7 +167,7 @@ impl Client {
 
     /// Replies that the client has not read, sent or not.
     pub(crate) fn unread(&self) -> usize {
-        self.output.len() + self.pipeline.parked_bytes() + self.split_bytes
+        self.output.len() + self.pipeline.parked_bytes() + self.partial_bytes
     }
 }
 

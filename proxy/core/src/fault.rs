@@ -45,6 +45,16 @@ pub enum Fault {
     IgnoredSilence,
     /// A client may leave any amount unread.
     IgnoredOutputLimit,
+    /// A large reply is passed on although it is not its turn, in the midst of others.
+    InterleavedReply,
+    /// A node connection that was paused for a slow reader is not read again.
+    ForgottenResume,
+    /// A client that has the beginning of a reply whose rest was lost is not closed, but told so.
+    PatchedReply,
+    /// What is in flight behind a large reply is not waited for by what goes another way.
+    UntrackedDetour,
+    /// A large request goes although commands before it are not answered.
+    OvertakingUpload,
 }
 
 /// Which fault is on, if any.

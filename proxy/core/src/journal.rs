@@ -61,6 +61,13 @@ impl Journal {
         }
     }
 
+    /// What was sent is no longer needed; returns how many bytes that were.
+    pub(crate) fn forget_sent(&mut self) -> usize {
+        let sent = self.sent - self.head;
+        self.drop_front(sent);
+        sent
+    }
+
     /// Unanswered bytes, sent or not.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() - self.head

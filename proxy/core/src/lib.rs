@@ -32,6 +32,7 @@ mod pipeline;
 mod retry;
 pub mod settings;
 pub mod stats;
+mod stream;
 pub mod time;
 mod timer;
 pub mod topology;

@@ -44,6 +44,15 @@ pub(crate) const PARKED_GARBAGE: usize = 64 * 1024;
 /// Least time between two requests for a refresh for the same reason by one worker. A refresh takes about a millisecond, and one answers all who wait.
 pub(crate) const REFRESH_PAUSE: Duration = Duration::from_millis(20);
 
+/// Connections to one node beside the shared ones, for large requests and behind large replies, of one worker. A node takes 10,000 clients by default, and there may be many workers.
+pub(crate) const MAX_SPARES: usize = 256;
+
+/// Of these, those kept for the next large value once they carry nothing: as many as one client's bytes in flight are large requests.
+pub(crate) const KEEP_SPARES: usize = 16;
+
+/// A large request with more arguments to come is not streamed: it is many keys more likely than one long value.
+pub(crate) const MAX_UPLOAD_ARGS: usize = 1024;
+
 /// Replies that one read of one client may make before the others get their turn. COMMAND makes 100 KiB of nine bytes.
 pub(crate) const MAX_BURST: usize = 1024 * 1024;
 

@@ -75,6 +75,16 @@ impl Pipeline {
         }
     }
 
+    /// True if the reply of `seq` is yet to come, and comes from one node.
+    pub(crate) fn is_owed(&self, seq: Seq) -> bool {
+        matches!(self.entries.get(seq.wrapping_sub(self.first) as usize), Some(Entry::Owed))
+    }
+
+    /// True if the reply of `seq` is the next that the client gets, and comes from one node.
+    pub(crate) fn is_next(&self, seq: Seq) -> bool {
+        seq == self.first && self.is_owed(seq)
+    }
+
     /// The fan-out that `seq` waits for, if it does.
     pub(crate) fn fanout(&self, seq: Seq) -> Option<Id<Fanout>> {
         match self.entries.get(seq.wrapping_sub(self.first) as usize)? {

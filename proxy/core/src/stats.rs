@@ -65,6 +65,10 @@ pub struct Stats {
     pub masterdown: u64,
     /// Commands sent again after a pause.
     pub retries: u64,
+    /// Large requests that were streamed.
+    pub large_requests: u64,
+    /// Large replies.
+    pub large_replies: u64,
     /// Reads sent to replicas.
     pub replica_reads: u64,
     /// Node connections opened.
@@ -90,7 +94,7 @@ impl Stats {
     }
 
     /// Every plain figure with its name, gauges included, in one fixed order.
-    pub fn fields_mut(&mut self) -> [(&'static str, &mut u64); 34] {
+    pub fn fields_mut(&mut self) -> [(&'static str, &mut u64); 36] {
         macro_rules! fields { ($($name:ident),* $(,)?) => { [$((stringify!($name), &mut self.$name)),*] } }
         fields![
             accepted,
@@ -123,6 +127,8 @@ impl Stats {
             readonly,
             masterdown,
             retries,
+            large_requests,
+            large_replies,
             replica_reads,
             connects,
             disconnects,

@@ -1,18 +1,21 @@
 //! All state of one core, and the ways in and out of it.
 //!
 //! The files below it are the stations of a command: `input` (client bytes become commands), `command` (what becomes of
-//! each), `send` (its way to a node), `reply` (what the node said), `holding` (what waits), `cluster` (nodes, connections,
-//! the map), `timeout`. Must not know: sockets, clocks; see the crate's documentation for the contract.
+//! each), `send` (its way to a node), `reply` (what the node said), `holding` (what waits), `upload` and `download` (large
+//! values), `spare` (their connections), `cluster` (nodes, connections, the map), `timeout`. Must not know: sockets, clocks; see the crate's documentation for the contract.
 
 mod cluster;
 mod command;
+mod download;
 mod holding;
 mod input;
 mod reply;
 mod send;
+mod spare;
 #[cfg(feature = "faults")]
 mod spoil;
 mod timeout;
+mod upload;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -154,6 +157,10 @@ impl Worker {
     pub fn handle_client_input(&mut self, id: ClientId, bytes: &[u8], now: Time) -> Flow {
         self.stats.client_in_bytes += bytes.len() as u64;
         self.take_input(id, bytes, now);
+        if self.draining {
+            // The end of a request that was answered before it brings no reply that would.
+            self.close_if_done(id);
+        }
         self.settle(now);
         if self.is_read(id) { Flow::Read } else { Flow::Pause }
     }
@@ -163,6 +170,7 @@ impl Worker {
         if let Some(client) = self.clients.find_mut(id) {
             client.finished = true;
         }
+        self.upload(id, &[], now);
         self.close_if_done(id);
         self.settle(now);
     }
@@ -236,6 +244,9 @@ impl Worker {
         self.stats.node_out_bytes += count as u64;
         if let Some(backend) = self.backends.find_mut(id) {
             backend.advance(count);
+            if backend.upload.is_some() {
+                self.upload_sent(id);
+            }
         }
     }
 
@@ -267,8 +278,12 @@ impl Worker {
         client.output.advance(count, &mut self.pool);
         self.stats.client_out_bytes += count as u64;
         self.unread_bytes = self.unread_bytes.saturating_sub(count);
+        let feeder = client.feeder.map(|feeder| (feeder, client.output.len()));
         if client.closing || client.finished || self.draining {
             self.close_if_done(id);
+        }
+        if let Some((feeder, unread)) = feeder {
+            self.read_on(feeder, unread);
         }
     }
 
@@ -303,10 +318,7 @@ impl Worker {
             client.pipeline.is_empty() && client.output.is_empty() && client.holds.is_empty()
         };
         waits + queues == 0
-            && self
-                .backends
-                .iter()
-                .all(|(_, backend)| backend.tickets.is_empty() && backend.journal.len() == 0)
+            && self.backends.iter().all(|(_, backend)| backend.is_idle() && backend.journal.len() == 0)
             && self.clients.iter().all(|(_, client)| is_idle(client) && client.pending_bytes == 0)
     }
 
@@ -336,6 +348,14 @@ impl Worker {
                 self.no_longer_pending(held.ticket.len);
             }
         }
+        if let Some(feeder) = client.feeder {
+            self.resume_backend(feeder);
+        }
+        if let Some(upload) = client.upload
+            && let Some(ticket) = self.recall(upload.stage)
+        {
+            self.no_longer_pending(ticket.len);
+        }
     }
 
     fn close_client(&mut self, id: ClientId) {
@@ -347,7 +367,7 @@ impl Worker {
     fn close_if_done(&mut self, id: ClientId) {
         let Some(client) = self.clients.find(id) else { return };
         // Half a request says that the other half is on its way.
-        let silent = client.finished || (self.draining && client.input.is_empty());
+        let silent = client.finished || (self.draining && !client.is_mid_request());
         let may_close = client.closing || (silent && !client.paused);
         if may_close && client.pipeline.is_empty() && client.output.is_empty() {
             self.close_client(id);
@@ -392,7 +412,17 @@ impl Worker {
             debug_assert!(self.clients.find(hold.client).is_some(), "a hold outlived its client");
         }
         for (_, backend) in self.backends.iter() {
-            let bytes: usize = backend.tickets.iter().map(|ticket| ticket.len as usize).sum();
+            let tickets = backend.tickets.iter().chain(backend.upload.as_deref());
+            let bytes: usize = tickets.map(|ticket| ticket.len as usize).sum();
+            debug_assert!(
+                backend.upload.is_none() || backend.spare,
+                "a shared connection carries half a request"
+            );
+            debug_assert!(
+                !backend.paused || backend.download.is_some(),
+                "a connection is not read for no reply"
+            );
+            debug_assert!(!backend.paused || backend.spare, "new commands wait for a slow reader");
             debug_assert_eq!(bytes, backend.journal.len(), "tickets and bytes of a connection differ");
         }
     }

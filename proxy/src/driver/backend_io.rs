@@ -1,4 +1,4 @@
-//! Opens and reads one node connection. When it may take is the engine's to say: it ends this task with the socket.
+//! Opens and reads one node connection. How long that may take is the engine's to say: it ends this task with the socket.
 
 use std::future::poll_fn;
 use std::io;
@@ -7,6 +7,7 @@ use std::rc::Rc;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
 use tsubaki_core::BackendId;
+use tsubaki_core::action::Flow;
 
 use super::shell::{Filled, Input, Shell};
 use super::sockets;
@@ -41,8 +42,9 @@ async fn read(shell: &Rc<Shell>, id: BackendId, mut socket: OwnedReadHalf) -> St
             })
         });
         match input.await {
-            Input::Bytes((), Filled::Partly) => {}
-            Input::Bytes((), Filled::Wholly) => tokio::task::yield_now().await,
+            Input::Bytes(Flow::Read, Filled::Partly) => {}
+            Input::Bytes(Flow::Read, Filled::Wholly) => tokio::task::yield_now().await,
+            Input::Bytes(Flow::Pause, _) => shell.backend_resumed(id).await,
             Input::End => return "it closed the connection".to_owned(),
             Input::Broken(error) => return error.to_string(),
         }

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::spawn_local;
 use tsubaki_core::action::{Action, GatherId};
 use tsubaki_core::time::Time;
-use tsubaki_core::{ClientId, Worker};
+use tsubaki_core::{BackendId, ClientId, Worker};
 
 use super::sockets::{self, Key, Socket, Sockets, Written};
 use super::{Mailbox, backend_io, mailbox};
@@ -168,6 +168,11 @@ impl Shell {
                     socket.resume().notify_one();
                 }
             }
+            Action::ResumeBackend(id) => {
+                if let Some(socket) = inner.sockets.backends.find_mut(id) {
+                    socket.resume().notify_one();
+                }
+            }
             Action::Refresh { reason, hint } => {
                 // The control thread ends last; once it is gone there is nothing to refresh for.
                 let _ = self.refresh.send(RefreshRequest { reason, hint });
@@ -252,11 +257,13 @@ impl Shell {
     /// Returns when a paused client is to be read again.
     pub(super) async fn resumed(&self, id: ClientId) {
         let resume = self.inner.borrow_mut().sockets.clients.find_mut(id).map(Socket::resume);
-        match resume {
-            Some(resume) => resume.notified().await,
-            // It is closed, and its reader ends with it.
-            None => std::future::pending().await,
-        }
+        resumed(resume).await;
+    }
+
+    /// Returns when a paused node connection is to be read again.
+    pub(super) async fn backend_resumed(&self, id: BackendId) {
+        let resume = self.inner.borrow_mut().sockets.backends.find_mut(id).map(Socket::resume);
+        resumed(resume).await;
     }
 
     /// A client's reader fell behind what its socket holds, or caught up with it.
@@ -303,6 +310,14 @@ impl Shell {
     pub(super) async fn stopping(&self) {
         // The sender lives as long as the shell, so waiting cannot fail.
         let _ = self.stop.subscribe().wait_for(|stop| *stop).await;
+    }
+}
+
+async fn resumed(resume: Option<Rc<Notify>>) {
+    match resume {
+        Some(resume) => resume.notified().await,
+        // The connection is closed, and its reader ends with it.
+        None => std::future::pending().await,
     }
 }
 

@@ -84,7 +84,7 @@ pub(super) struct Socket<K> {
     reader: AbortHandle,
     /// The task that waits for room in the socket, while one does.
     pub(super) writer: Option<AbortHandle>,
-    /// Wakes the reader of a paused client; made at the first pause, which most never have.
+    /// Wakes the reader of a paused connection; made at the first pause, which most never have.
     resume: Option<Rc<Notify>>,
     _place: Option<Place>,
 }

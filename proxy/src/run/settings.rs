@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use tsubaki_config::{Config, ReadPolicy};
-use tsubaki_core::settings::{self, Identity, Login, Password, Settings};
+use tsubaki_core::settings::{self, Identity, LARGE_VALUE, Login, Password, Settings};
 use tsubaki_core::topology::AddressMap;
 
 use crate::clock::Clock;
@@ -50,6 +50,7 @@ pub(super) fn engine(config: &Config, identity: &Identity, index: usize) -> Sett
             .max(limits.output_buffer.as_u64() as usize),
         max_bulk: u32::try_from(limits.max_bulk.as_u64()).unwrap_or(u32::MAX),
         max_request: u32::try_from(limits.query_buffer.as_u64()).unwrap_or(u32::MAX),
+        large_value: LARGE_VALUE,
         identity: Identity { worker: index, ..identity.clone() },
         seed: random(),
     }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::Worker;
 use super::holding::subject;
+use super::upload::lost_text;
 use crate::BackendId;
 use crate::action::{Action, Event, RefreshReason};
 use crate::backend::{Lane, Ticket, Traits};
@@ -76,18 +77,26 @@ impl Worker {
         self.stats.disconnects += 1;
         #[cfg(feature = "faults")]
         self.spoil_end(&mut backend);
-        let was_idle = backend.is_ready() && backend.tickets.is_empty();
+        let was_idle = backend.is_ready() && backend.is_idle();
         self.unlink(id, backend.node, backend.lane);
         if !was_idle {
             self.node_failed(backend.node, backend.lane, reason, now);
         }
         self.refresh(RefreshReason::Connection, None, now);
+        if let (Some(download), Some(ticket)) = (backend.download.take(), backend.tickets.front()) {
+            self.cut_download(ticket, *download);
+        }
+        if let Some(ticket) = backend.upload.take() {
+            self.lose_upload(&ticket, now);
+        }
         let tickets: Vec<Ticket> = std::mem::take(&mut backend.tickets).into();
         let mut journal = std::mem::take(&mut backend.journal);
         let mut orphans = Vec::with_capacity(tickets.len());
         for ticket in tickets {
             let len = ticket.len as usize;
-            let sent = backend.is_ready() && journal.front_was_sent(len);
+            // A question has no effect, so it is as good as not sent.
+            let is_probe = ticket.traits.has(Traits::PROBE);
+            let sent = backend.is_ready() && journal.front_was_sent(len) && !is_probe;
             let request = journal.front(len).to_vec();
             journal.drop_front(len);
             if !ticket.traits.has(Traits::ASKING) {
@@ -106,7 +115,12 @@ impl Worker {
         let only_reads = ticket.traits.has(Traits::READ)
             || self.faults.is(Fault::ResentWrite)
             || (self.faults.is(Fault::ResentScript) && ticket.traits.has(Traits::SCRIPT));
-        let may_run_twice = only_reads && ticket.resends < MAX_RESENDS && !overtaken;
+        let is_streamed = ticket.traits.has(Traits::STREAMED);
+        let may_run_twice = only_reads && ticket.resends < MAX_RESENDS && !overtaken && !is_streamed;
+        if !sent && is_streamed {
+            self.fail_ticket(&ticket, &lost_text(&ticket), now);
+            return;
+        }
         if sent && !may_run_twice {
             self.stats.lost += 1;
             if ticket.traits.has(Traits::TRACKED) {
@@ -129,7 +143,7 @@ impl Worker {
         self.hold_until(Held::new(ticket, request, now), None, now);
     }
 
-    fn unlink(&mut self, id: BackendId, node: NodeId, lane: Lane) {
+    pub(super) fn unlink(&mut self, id: BackendId, node: NodeId, lane: Lane) {
         if let Some(node) = self.map.node_mut(node)
             && let Some(place) = node.backends.get_mut(lane.index())
             && *place == Some(id)
@@ -198,14 +212,11 @@ impl Worker {
     /// takes over its first slot looks the same: no view names it, and ASKs lead there.
     fn drop_unlisted(&mut self) {
         for node in self.map.unlisted() {
-            let backends = self.map.node(node).map(|node| node.backends.clone()).unwrap_or_default();
-            let owes =
-                |id: &BackendId| self.backends.find(*id).is_some_and(|backend| !backend.tickets.is_empty());
-            let (busy, idle): (Vec<_>, Vec<_>) = backends.into_iter().flatten().partition(owes);
-            for id in idle {
-                let Some(backend) = self.backends.remove(id) else { continue };
-                self.unlink(id, node, backend.lane);
-                self.actions.push_back(Action::CloseBackend(id));
+            let backends = self.backends.iter().filter(|(_, backend)| backend.node == node);
+            let (idle, busy): (Vec<_>, Vec<_>) =
+                backends.map(|(id, backend)| (id, backend.is_idle())).partition(|(_, is_idle)| *is_idle);
+            for (id, _) in idle {
+                self.close_backend(id);
             }
             let awaits = |hold: &Hold| hold.queue.iter().any(|held| held.ask == Some(node));
             if busy.is_empty() && !self.holds.iter().any(|(_, hold)| awaits(hold)) {
@@ -214,7 +225,7 @@ impl Worker {
         }
     }
 
-    fn stir_all(&mut self) {
+    pub(super) fn stir_all(&mut self) {
         let holds: Vec<_> = self.holds.ids();
         self.stirred.extend(holds);
     }
@@ -241,10 +252,11 @@ impl Worker {
             Some(_) => "ok".to_owned(),
             None => "unknown".to_owned(),
         };
-        let backends = || node.into_iter().flat_map(|node| node.backends.iter().flatten());
-        let connections = backends().count();
-        let in_flight: usize =
-            backends().filter_map(|id| self.backends.find(*id)).map(|backend| backend.tickets.len()).sum();
+        let node = self.map.id_of(address);
+        let mine = self.backends.iter().filter(|(_, backend)| Some(backend.node) == node);
+        let (connections, in_flight) = mine.fold((0, 0), |(connections, in_flight), (_, backend)| {
+            (connections + 1, in_flight + backend.tickets.len() + usize::from(backend.upload.is_some()))
+        });
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,

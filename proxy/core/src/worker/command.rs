@@ -252,7 +252,7 @@ impl Worker {
 }
 
 /// Why a command is refused, if it is: the rest of a sentence.
-fn refusal(command: &Command, args: &Args<'_>) -> Option<&'static str> {
+pub(super) fn refusal(command: &Command, args: &Args<'_>) -> Option<&'static str> {
     match command.class {
         Class::Routed if command.blocks(args) => Some("it can block, which needs a connection of its own"),
         Class::AllNodes(reason) | Class::Private(reason) | Class::Refused(reason) => Some(reason),
@@ -261,7 +261,14 @@ fn refusal(command: &Command, args: &Args<'_>) -> Option<&'static str> {
 }
 
 #[inline]
-fn ticket(client: ClientId, seq: Seq, part: u16, slot: u16, command: &Command, now: Time) -> Ticket {
+pub(super) fn ticket(
+    client: ClientId,
+    seq: Seq,
+    part: u16,
+    slot: u16,
+    command: &Command,
+    now: Time,
+) -> Ticket {
     let traits = if command.is_script() {
         Traits::SCRIPT
     } else if command.is_readonly() {

@@ -46,15 +46,22 @@ impl Worker {
             return;
         }
         held.ticket.wait_from(now);
-        let id = self.hold_for(held.ticket.client, held.ticket.slot, from);
+        let slot = held.ticket.slot;
+        let id = self.hold_for(held.ticket.client, slot, |worker| worker.connections_of(slot, from));
         if let Some(hold) = self.holds.find_mut(id) {
             hold.put(held);
         }
         self.stirred.push_back(id);
     }
 
-    /// The hold of a client on a slot, made if there is none. A new one waits for what that client has in flight there.
-    fn hold_for(&mut self, client: ClientId, slot: u16, at: Option<BackendId>) -> HoldId {
+    /// The hold of a client on a slot, made if there is none. A new one waits for what that client has in flight there, on
+    /// these connections.
+    pub(super) fn hold_for(
+        &mut self,
+        client: ClientId,
+        slot: u16,
+        connections: impl FnOnce(&Self) -> Vec<BackendId>,
+    ) -> HoldId {
         if let Some(id) = self.clients.find(client).and_then(|client| client.hold_on(slot)) {
             return id;
         }
@@ -62,7 +69,7 @@ impl Worker {
         if let Some(client) = self.clients.find_mut(client) {
             client.add_hold(slot, id);
         }
-        for backend in self.connections_of(slot, at) {
+        for backend in connections(self) {
             self.track(backend, |ticket| ticket.client == client && ticket.slot == slot);
         }
         id
@@ -88,6 +95,20 @@ impl Worker {
             if !self.faults.is(Fault::MissedWake) {
                 self.stirred.push_back(id);
             }
+        }
+    }
+
+    /// The tracked command at the front of a connection ran. Whether it has overtaken others is looked at only if there are
+    /// any. A streamed one went when nothing was before it.
+    pub(super) fn came_back(&mut self, from: BackendId, ticket: &Ticket, now: Time) {
+        let hold = self.clients.find(ticket.client).and_then(|client| client.hold_on(ticket.slot));
+        let is_first = hold.and_then(|hold| self.holds.find(hold)).is_none_or(|hold| hold.queue.is_empty());
+        if is_first || ticket.traits.has(Traits::PROBE.with(Traits::STREAMED)) {
+            return;
+        }
+        if let Some(backend) = self.backends.find(from) {
+            let request = backend.journal.front(ticket.len as usize).to_vec();
+            self.ran(ticket, &request, now);
         }
     }
 
@@ -202,6 +223,15 @@ impl Worker {
             Some(node) => self.connection(node, self.lane(ticket.client, resp), now),
             None => self.way(ticket, resp, number, now),
         }?;
+        let backend = if self.is_large(ticket.traits, ticket.len as usize) {
+            match self.spare_beside(backend, now) {
+                // A whole one can go as it always could.
+                Err(NoWay::Busy) if !ticket.traits.has(Traits::PROBE) => backend,
+                spare => spare?,
+            }
+        } else {
+            backend
+        };
         let is_ready = self.backends.find(backend).is_some_and(Backend::is_ready);
         if is_ready { Ok(backend) } else { Err(NoWay::Down) }
     }
@@ -240,7 +270,10 @@ impl Worker {
         // A node that is known no more is not asked: the command goes by the map.
         let asks = ask.is_some_and(|node| self.map.node(node).is_some());
         hold.in_flight += 1;
-        ticket.traits = ticket.traits.with(Traits::TRACKED);
+        ticket.traits = ticket.traits.without(Traits::ASKED).with(Traits::TRACKED);
+        if asks {
+            ticket.traits = ticket.traits.with(Traits::ASKED);
+        }
         if asks && !self.faults.is(Fault::AskingApart) {
             self.push_asking(backend, &ticket, now);
         }
@@ -254,7 +287,7 @@ impl Worker {
     }
 
     /// ASKING holds for the next command on the connection: the two are pushed as one and nothing comes between.
-    fn push_asking(&mut self, backend: BackendId, ticket: &Ticket, now: Time) {
+    pub(super) fn push_asking(&mut self, backend: BackendId, ticket: &Ticket, now: Time) {
         const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
         self.push(backend, Ticket { traits: Traits::ASKING, ..*ticket }, ASKING, now);
     }
@@ -294,6 +327,11 @@ impl Worker {
             Some(NoWay::NoReplica) => {
                 format!(
                     "CLUSTERDOWN no replica of slot {slot} is ready and the read policy is 'replica' ({waited})"
+                )
+            }
+            Some(NoWay::Busy) => {
+                format!(
+                    "TRYAGAIN too many large requests are on their way to {subject} ({waited}); it was not sent"
                 )
             }
             Some(NoWay::Down) | None => {

@@ -24,7 +24,8 @@ impl Worker {
         let Some(client) = self.clients.find_mut(id) else { return };
         client.session.active = now;
         if client.input.is_empty() {
-            let used = self.run(id, bytes, now);
+            let used =
+                if client.upload.is_some() { self.run_on(id, bytes, now) } else { self.run(id, bytes, now) };
             if let (Some(client), Some(rest)) = (self.clients.find_mut(id), bytes.get(used..))
                 && !rest.is_empty()
                 && !client.closing
@@ -51,7 +52,7 @@ impl Worker {
 
     /// True if a client is to be read. While stopping, only the other half of a request is still wanted.
     pub(super) fn is_read(&self, id: ClientId) -> bool {
-        let wanted = |client: &Client| !self.draining || !client.input.is_empty();
+        let wanted = |client: &Client| !self.draining || client.is_mid_request();
         self.clients.find(id).is_some_and(|client| !client.paused && !client.closing && wanted(client))
     }
 
@@ -61,7 +62,7 @@ impl Worker {
             return;
         }
         let mut input = std::mem::take(&mut client.input);
-        let used = self.run(id, &input, now);
+        let used = self.run_on(id, &input, now);
         let Some(client) = self.clients.find_mut(id) else { return };
         if used == input.len() || client.closing {
             input.clear();
@@ -72,6 +73,15 @@ impl Worker {
             input.drain(..used);
         }
         client.input = input;
+    }
+
+    /// Goes on with a large request, if there is one, and with the commands behind it; returns how many bytes are done with.
+    fn run_on(&mut self, id: ClientId, input: &[u8], now: Time) -> usize {
+        let used = self.upload(id, input, now);
+        if self.clients.find(id).is_none_or(|client| client.upload.is_some()) {
+            return used;
+        }
+        used + self.run(id, input.get(used..).unwrap_or_default(), now)
     }
 
     /// Runs the commands in `input`; returns how many of its bytes are done with.
@@ -106,7 +116,7 @@ impl Worker {
                 }
                 Ok(RequestScan::Empty { len }) => used += len,
                 Ok(RequestScan::Partial) => {
-                    partial = !rest.is_empty();
+                    partial = !rest.is_empty() && !self.begin_upload(id, rest, &scanner, now);
                     break;
                 }
                 Err(error) => self.break_off(id, error),
@@ -153,18 +163,23 @@ impl Worker {
 
     /// A request that is none: say so in turn, then close.
     fn break_off(&mut self, id: ClientId, error: RequestError) {
-        self.stats.protocol_errors += 1;
         let mut reply = Vec::new();
         error.write(&mut reply);
         self.answer_local(id, &reply);
+        self.close_for(id, &error);
+    }
+
+    /// Closes a client that broke the protocol, once it has all that it is owed.
+    pub(super) fn close_for(&mut self, id: ClientId, error: &RequestError) {
         if let Some(client) = self.clients.find_mut(id) {
             client.closing = true;
+            self.stats.protocol_errors += 1;
             let client = client.session.address.to_string();
             self.report(Event::ClientProtocol { client, error: error.to_string() });
         }
     }
 
-    fn limits(&self, id: ClientId) -> RequestLimits {
+    pub(super) fn limits(&self, id: ClientId) -> RequestLimits {
         RequestLimits {
             max_bulk: self.settings.max_bulk,
             max_frame: self.settings.max_request,
@@ -186,11 +201,11 @@ impl Worker {
         let crowded = client.pending_bytes > share;
         let full = client.pipeline.len().max(client.in_flight) >= settings.max_in_flight
             || client.pending_bytes >= settings.max_in_flight_bytes;
-        if full {
-            client.paused = true;
-        } else if crowded {
-            client.paused = true;
+        if crowded && !full {
             self.starving.push(id);
+        }
+        if full || crowded {
+            self.pause(id);
         }
         !full && !crowded
     }
@@ -206,9 +221,14 @@ impl Worker {
         is_burst
     }
 
-    fn pause(&mut self, id: ClientId) {
+    /// Stops running and reading a client. The large reply that it is in the midst of must not wait for it now: it may
+    /// have to send all before it reads anything.
+    pub(super) fn pause(&mut self, id: ClientId) {
         if let Some(client) = self.clients.find_mut(id) {
             client.paused = true;
+            if let Some(feeder) = client.feeder {
+                self.resume_backend(feeder);
+            }
         }
     }
 

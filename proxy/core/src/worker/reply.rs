@@ -5,7 +5,7 @@ use tsubaki_protocol::resp::reply::{ReplyScan, ReplyScanner};
 use tsubaki_protocol::resp::write;
 
 use super::Worker;
-use crate::action::{Event, RefreshReason};
+use crate::action::{Event, Flow, RefreshReason};
 use crate::backend::{State, Ticket, Traits};
 use crate::client::Flush;
 use crate::fault::Fault;
@@ -17,34 +17,38 @@ use crate::time::Time;
 use crate::{BackendId, ClientId};
 
 /// Why a node's bytes end its connection.
-type Broken = String;
+pub(super) type Broken = String;
 
 impl Worker {
     /// Bytes came from a node. They need not be kept.
-    pub fn handle_backend_input(&mut self, id: BackendId, bytes: &[u8], now: Time) {
+    pub fn handle_backend_input(&mut self, id: BackendId, bytes: &[u8], now: Time) -> Flow {
         self.stats.node_in_bytes += bytes.len() as u64;
-        let Some(backend) = self.backends.find_mut(id) else { return };
+        let Some(backend) = self.backends.find_mut(id) else { return Flow::Pause };
         backend.heard = now;
         let mut scanner = std::mem::take(&mut backend.scanner);
-        let taken = if backend.input.is_empty() {
+        let taken = if backend.input.is_empty() && backend.download.is_none() {
             self.take_replies(id, &mut scanner, bytes, now).map(|used| self.keep_input(id, bytes, used))
         } else {
-            let mut input = std::mem::take(&mut backend.input);
-            input.extend_from_slice(bytes);
-            self.take_replies(id, &mut scanner, &input, now).map(|used| self.give_input(id, input, used))
+            self.take_more(id, &mut scanner, bytes, now)
         };
-        match taken.and_then(|()| self.check_partial(id)) {
+        let mut flow = Flow::Read;
+        match taken {
             Ok(()) => {
                 if let Some(backend) = self.backends.find_mut(id) {
                     backend.scanner = scanner;
+                    if backend.spare {
+                        flow = if backend.paused { Flow::Pause } else { Flow::Read };
+                        self.settle_spare(id);
+                    }
                 }
             }
             Err(reason) => self.fail_backend(id, &reason, now),
         }
         self.settle(now);
+        flow
     }
 
-    fn keep_input(&mut self, id: BackendId, bytes: &[u8], used: usize) {
+    pub(super) fn keep_input(&mut self, id: BackendId, bytes: &[u8], used: usize) {
         if let (Some(backend), Some(rest)) = (self.backends.find_mut(id), bytes.get(used..))
             && !rest.is_empty()
         {
@@ -54,7 +58,7 @@ impl Worker {
         }
     }
 
-    fn give_input(&mut self, id: BackendId, mut input: Vec<u8>, used: usize) {
+    pub(super) fn give_input(&mut self, id: BackendId, mut input: Vec<u8>, used: usize) {
         if used == input.len() {
             self.pool.give(input);
             return;
@@ -65,19 +69,8 @@ impl Worker {
         }
     }
 
-    /// A reply that no client may have unread need not be read to its end.
-    fn check_partial(&self, id: BackendId) -> Result<(), Broken> {
-        let limit = self.settings.max_output;
-        match self.backends.find(id) {
-            Some(backend) if backend.input.len() > limit => {
-                Err(format!("it sent a reply of more than {limit} bytes, which no client may leave unread"))
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    /// Takes the whole replies at the front of `input`; returns how many bytes they are.
-    fn take_replies(
+    /// Takes the whole replies at the front of `input`, and the beginning of a large one; returns how many bytes they are.
+    pub(super) fn take_replies(
         &mut self,
         id: BackendId,
         scanner: &mut ReplyScanner,
@@ -88,7 +81,12 @@ impl Worker {
         while let Some(rest) = input.get(used..).filter(|rest| !rest.is_empty()) {
             let reply = match scanner.scan(rest) {
                 Ok(ReplyScan::Complete(reply)) => reply,
-                Ok(ReplyScan::Partial) => break,
+                Ok(ReplyScan::Partial) => {
+                    if self.begin_download(id, scanner, rest)? {
+                        used += self.download(id, rest, now)?.0;
+                    }
+                    break;
+                }
                 Err(error) => return Err(error.to_string()),
             };
             let frame = rest.get(..reply.len).unwrap_or_default();
@@ -100,8 +98,14 @@ impl Worker {
         Ok(used)
     }
 
-    #[inline]
-    fn take_reply(&mut self, id: BackendId, frame: &[u8], kind: u8, now: Time) -> Result<(), Broken> {
+    #[inline(always)]
+    pub(super) fn take_reply(
+        &mut self,
+        id: BackendId,
+        frame: &[u8],
+        kind: u8,
+        now: Time,
+    ) -> Result<(), Broken> {
         let Some(backend) = self.backends.find_mut(id) else { return Ok(()) };
         if kind == b'>' {
             return Ok(());
@@ -113,9 +117,7 @@ impl Worker {
             return Ok(());
         }
         let Some(ticket) = backend.tickets.front().copied() else {
-            let text =
-                String::from_utf8_lossy(if kind == b'-' { frame } else { b"a reply" }).trim_end().to_owned();
-            return Err(format!("it said something that nobody asked for: {text}"));
+            return self.unasked(id, frame, kind, now);
         };
         let len = ticket.len as usize;
         if !backend.journal.front_was_sent(len) {
@@ -124,26 +126,54 @@ impl Worker {
         backend.tickets.pop_front();
         if kind == b'-'
             && let Some(refusal) = self.refusal(&ticket, frame)
-            && let Some(backend) = self.backends.find_mut(id)
         {
-            let request = backend.journal.front(len).to_vec();
-            backend.journal.drop_front(len);
-            self.refused(id, Held::new(ticket, request, now), &refusal, frame, now);
+            self.not_run(id, ticket, &refusal, frame, now);
             return Ok(());
         }
-        let Some(backend) = self.backends.find_mut(id) else { return Ok(()) };
         if ticket.traits.has(Traits::TRACKED) {
-            let request = backend.journal.front(len).to_vec();
-            backend.journal.drop_front(len);
-            self.ran(&ticket, &request, now);
-        } else {
-            backend.journal.drop_front(len);
+            self.came_back(id, &ticket, now);
         }
-        if !ticket.traits.has(Traits::ASKING) {
-            self.stats.node_errors += u64::from(matches!(kind, b'-' | b'!'));
-            self.answer(&ticket, frame, now);
+        let Some(backend) = self.backends.find_mut(id) else { return Ok(()) };
+        backend.journal.drop_front(len);
+        if ticket.traits.has(Traits::ASKING.with(Traits::PROBE)) {
+            if ticket.traits.has(Traits::PROBE) {
+                self.accepted(id, ticket, now);
+            }
+            return Ok(());
         }
+        self.stats.node_errors += u64::from(matches!(kind, b'-' | b'!'));
+        self.answer(&ticket, frame, now);
         Ok(())
+    }
+
+    #[cold]
+    fn unasked(&mut self, id: BackendId, frame: &[u8], kind: u8, now: Time) -> Result<(), Broken> {
+        let has_half = self.backends.find(id).is_some_and(|backend| backend.upload.is_some());
+        if kind == b'-'
+            && has_half
+            && let Some(ticket) = self.close_backend(id).and_then(|backend| backend.upload)
+        {
+            // It will not take the rest, for instance because a value is longer than it allows.
+            self.end_upload_early(&ticket, frame, now);
+            return Ok(());
+        }
+        let text =
+            String::from_utf8_lossy(if kind == b'-' { frame } else { b"a reply" }).trim_end().to_owned();
+        Err(format!("it said something that nobody asked for: {text}"))
+    }
+
+    /// A node refused the command at the front of a connection.
+    fn not_run(&mut self, id: BackendId, ticket: Ticket, refusal: &Refusal<'_>, frame: &[u8], now: Time) {
+        let Some(backend) = self.backends.find_mut(id) else { return };
+        let len = ticket.len as usize;
+        if ticket.traits.has(Traits::STREAMED) {
+            backend.journal.drop_front(len);
+            self.streamed_refused(id, &ticket, refusal, now);
+            return;
+        }
+        let request = backend.journal.front(len).to_vec();
+        backend.journal.drop_front(len);
+        self.refused(id, Held::new(ticket, request, now), refusal, frame, now);
     }
 
     /// Reads an error as a node's refusal to run the command, if it is one. A script can return any error text after it
@@ -182,12 +212,12 @@ impl Worker {
         let Some(id) = client.pipeline.fanout(ticket.seq) else { return };
         let Some(fanout) = self.fanouts.find_mut(id) else { return };
         let is_whole = fanout.put(ticket.part, reply);
-        client.split_bytes += reply.len();
+        client.partial_bytes += reply.len();
         self.unread_bytes += reply.len();
         if is_whole && let Some(fanout) = self.fanouts.remove(id) {
             let mut merged = self.pool.take();
             fanout.merge(&mut merged);
-            client.split_bytes = client.split_bytes.saturating_sub(fanout.reply_bytes());
+            client.partial_bytes = client.partial_bytes.saturating_sub(fanout.reply_bytes());
             self.unread_bytes = self.unread_bytes.saturating_sub(fanout.reply_bytes());
             self.fill(fanout.client, fanout.seq, &merged);
             self.pool.give(merged);
@@ -223,7 +253,7 @@ impl Worker {
 
     /// Closes a client that left too much unread; where all together did, the one that left most.
     #[inline]
-    fn check_unread(&mut self, id: ClientId, unread: usize) {
+    pub(super) fn check_unread(&mut self, id: ClientId, unread: usize) {
         if unread > self.settings.max_output {
             self.over_output_limit(id);
         } else if self.unread_bytes > self.settings.max_total_output {
@@ -302,7 +332,7 @@ impl Worker {
 
     /// A MOVED teaches the map, if its node is the master that the map names; else the map has changed since the command
     /// was sent.
-    fn moved(&mut self, node: NodeId, slot: u16, endpoint: &Endpoint<'_>, now: Time) {
+    pub(super) fn moved(&mut self, node: NodeId, slot: u16, endpoint: &Endpoint<'_>, now: Time) {
         let address = self.endpoint(node, endpoint);
         if let Some(address) = &address
             && self.map.master(slot) == Some(node)
@@ -343,7 +373,13 @@ impl Worker {
         }
     }
 
-    fn refused_for_now(&mut self, node: NodeId, on_replica: bool, refusal: &Refusal<'_>, now: Time) {
+    pub(super) fn refused_for_now(
+        &mut self,
+        node: NodeId,
+        on_replica: bool,
+        refusal: &Refusal<'_>,
+        now: Time,
+    ) {
         self.rest_replica(node, on_replica, now);
         match refusal {
             Refusal::ClusterDown => self.refresh(RefreshReason::ClusterDown, None, now),
@@ -363,7 +399,7 @@ impl Worker {
         }
     }
 
-    fn count_refusal(&mut self, refusal: &Refusal<'_>) {
+    pub(super) fn count_refusal(&mut self, refusal: &Refusal<'_>) {
         let stats = &mut self.stats;
         *match refusal {
             Refusal::Moved { .. } => &mut stats.moved,

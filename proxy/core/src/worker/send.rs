@@ -23,6 +23,8 @@ pub(super) enum NoWay {
     Down,
     /// The policy wants a replica and none is ready.
     NoReplica,
+    /// Its node has as many connections for large values as it may.
+    Busy,
 }
 
 impl Worker {
@@ -37,6 +39,10 @@ impl Worker {
             && !self.faults.is(Fault::IgnoredHold)
         {
             self.hold_behind(hold, ticket, request, now);
+            return;
+        }
+        if request.len() > self.settings.large_value {
+            self.hold_large(ticket, request.to_vec(), now);
             return;
         }
         let resp = if self.faults.is(Fault::WrongLane) { Resp::V2 } else { client.session.resp };
@@ -131,18 +137,33 @@ impl Worker {
         if let Some(Some(backend)) = node.backends.get(lane.index()) {
             return Ok(*backend);
         }
-        if !node.may_connect(now) {
-            return Err(NoWay::Down);
-        }
-        Ok(self.open(id, lane, now))
+        let may_connect = node.may_connect(now);
+        let shared = match self.idle_spare(id, lane) {
+            Some(spare) => spare,
+            None if may_connect => self.dial(id, lane, now),
+            None => return Err(NoWay::Down),
+        };
+        self.share(shared, id, lane);
+        Ok(shared)
     }
 
-    fn open(&mut self, id: NodeId, lane: Lane, now: Time) -> BackendId {
+    /// Makes a connection the one that new commands take.
+    fn share(&mut self, backend: BackendId, id: NodeId, lane: Lane) {
+        if let Some(node) = self.map.node_mut(id)
+            && let Some(place) = node.backends.get_mut(lane.index())
+        {
+            *place = Some(backend);
+        }
+        if let Some(backend) = self.backends.find_mut(backend) {
+            backend.spare = false;
+            backend.lane = lane;
+        }
+    }
+
+    /// Opens a connection.
+    pub(super) fn dial(&mut self, id: NodeId, lane: Lane, now: Time) -> BackendId {
         let backend = self.backends.insert(Backend::new(id, lane, now));
-        if let Some(node) = self.map.node_mut(id) {
-            if let Some(place) = node.backends.get_mut(lane.index()) {
-                *place = Some(backend);
-            }
+        if let Some(node) = self.map.node(id) {
             self.actions.push_back(Action::Connect { backend, address: node.address.clone() });
         }
         self.timers.add(now.after(self.settings.connect_timeout), Due::Backend(backend));
@@ -162,10 +183,19 @@ impl Worker {
         self.stats.replica_reads += u64::from(backend.lane.replica);
         backend.push(ticket, request, now);
         if !backend.watched {
+            self.watch(id, now);
+        }
+        self.mark_backend(id);
+    }
+
+    /// Has a timer look whether the node speaks.
+    pub(super) fn watch(&mut self, id: BackendId, now: Time) {
+        if let Some(backend) = self.backends.find_mut(id)
+            && !backend.watched
+        {
             backend.watched = true;
             self.timers.add(now.after(self.settings.silence_timeout), Due::Backend(id));
         }
-        self.mark_backend(id);
     }
 
     #[inline]

@@ -60,7 +60,10 @@ impl Worker {
             return;
         }
         // Without tickets there is nothing to watch; the next command sets the watch again.
-        backend.watched = !backend.tickets.is_empty();
+        backend.watched = !backend.is_idle();
+        if backend.take_excuse() {
+            backend.heard = now;
+        }
         if backend.watched && now.since(backend.heard) >= silence {
             let reason = format!("it owes replies and was silent for {} ms", silence.as_millis());
             self.fail_backend(id, &reason, now);

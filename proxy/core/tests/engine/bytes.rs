@@ -39,7 +39,7 @@ fn requests_may_come_byte_by_byte() {
 fn a_large_request_may_come_in_small_pieces() {
     let cluster = Cluster::new();
     let client = cluster.client();
-    let value = "v".repeat(1 << 20);
+    let value = "v".repeat(1 << 19);
     let requests = commands([&format!("SET b {value}"), "GET b"]);
     requests.chunks(1460).for_each(|piece| client.send_bytes(piece));
     cluster.node(B).expect_bytes(requests);

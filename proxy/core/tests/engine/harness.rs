@@ -143,6 +143,13 @@ impl Cluster {
         world.links.iter().filter(|link| link.open).map(|link| link.address.clone()).collect()
     }
 
+    /// Bytes that the worker holds for sockets that have not taken them.
+    pub(crate) fn held(&self) -> usize {
+        let world = self.world.borrow();
+        let of_clients = world.ends.iter().map(|end| world.worker.client_output(end.id).len());
+        of_clients.chain(world.links.iter().map(|link| world.worker.backend_output(link.id).len())).sum()
+    }
+
     /// Gives back the memory that the played ends grew to.
     pub(crate) fn shrink(&self) {
         let mut world = self.world.borrow_mut();

@@ -12,6 +12,7 @@ mod connection;
 mod connections;
 mod flush;
 mod harness;
+mod large;
 mod loss;
 mod memory;
 mod operator;

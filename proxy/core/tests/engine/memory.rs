@@ -66,6 +66,7 @@ fn large_requests_and_replies_leave_no_buffer_behind() {
         let value = "v".repeat(SPIKE);
         let set = command(&format!("SET b {value}"));
         set.chunks(1 << 20).for_each(|piece| client.send_bytes(piece));
+        cluster.node(B).serve("EXISTS b", ":0\r\n");
         cluster.node(B).expect_bytes(set);
         cluster.node(B).reply("+OK\r\n");
         client.expect("+OK\r\n");
@@ -83,8 +84,8 @@ fn a_long_pipeline_that_is_read_late_leaves_no_buffer_behind() {
     let client = cluster.client();
     is_given_back(grown(|| {
         client.read_only(0);
-        let value = bulk(&"v".repeat(1 << 20));
-        for _ in 0..32 {
+        let value = bulk(&"v".repeat(1_000_000));
+        for _ in 0..35 {
             client.send_bytes(command("GET b").repeat(1000));
             cluster.node(B).expect_bytes(command("GET b").repeat(1000));
             cluster.node(B).reply("$-1\r\n".repeat(999));

@@ -9,6 +9,7 @@ use crate::world::World;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mischief {
     Cut,
+    CutReply,
     BlackHole,
     Stall,
     Crash,
@@ -23,8 +24,9 @@ enum Mischief {
     StaleView,
 }
 
-const ALL: [Mischief; 13] = [
+const ALL: [Mischief; 14] = [
     Mischief::Cut,
+    Mischief::CutReply,
     Mischief::BlackHole,
     Mischief::Stall,
     Mischief::Crash,
@@ -46,6 +48,8 @@ pub(crate) struct Chaos {
     pace: u64,
     pub(crate) leavers: bool,
     pub(crate) slow_readers: bool,
+    /// So many of a hundred values are long.
+    pub(crate) long_values: u64,
     /// Slots change hands in the order that makes two nodes point at each other.
     pub(crate) wrong_order: bool,
     /// How long the others take to hear of a new owner, about.
@@ -67,11 +71,15 @@ impl Chaos {
         if rng.percent(50) {
             kinds.extend([Mischief::Move; 4]);
         }
+        if rng.percent(20) {
+            kinds.extend([Mischief::CutReply; 5]);
+        }
         Self {
             kinds,
             pace: rng.pick(&[3_000, 15_000, 60_000]),
             leavers: rng.percent(50),
             slow_readers: rng.percent(30),
+            long_values: rng.pick(&[4, 4, 25]),
             wrong_order: rng.percent(30),
             gossip: rng.pick(&[0, 2_000, 60_000]),
             fetching: rng.pick(&[1_000, 20_000]),
@@ -96,6 +104,7 @@ impl World {
         self.trace(|| format!("  {kind:?} {node}"));
         match kind {
             Mischief::Cut => self.cut_some(node),
+            Mischief::CutReply => self.cut_replies(),
             Mischief::BlackHole => self.black_hole(node),
             Mischief::Stall => self.stall(node),
             Mischief::Crash => self.crash(node, false),
@@ -161,6 +170,17 @@ impl World {
     fn cut_some(&mut self, node: usize) {
         for link in self.links_to(node) {
             if self.links[link].open && self.rng.percent(60) {
+                self.cut(link);
+            }
+        }
+    }
+
+    /// Cuts connections in the middle of a long reply, also where the engine does not read it for now.
+    fn cut_replies(&mut self) {
+        const LONG: usize = 1_000;
+        for link in 0..self.links.len() {
+            let it = &self.links[link];
+            if it.open && !it.closed && (it.paused || it.down.in_flight() > LONG) {
                 self.cut(link);
             }
         }

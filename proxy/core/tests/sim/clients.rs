@@ -144,9 +144,11 @@ impl World {
         let mut bytes = Vec::new();
         for _ in 0..count {
             let op = self.wish();
+            let before = bytes.len();
             op.write(&self.cluster.keys, &mut bytes);
+            let large = bytes.len() - before > self.settings.large_value;
             for (key, token) in op.tokens() {
-                self.model.asked(token, key, self.now);
+                self.model.asked(token, key, self.now, large);
             }
             let it = &mut self.clients[client];
             it.left -= 1;
@@ -229,6 +231,13 @@ impl World {
         let limit_hit = std::mem::take(&mut self.model.limit_hit);
         let at = self.clients[client].down_until;
         if limit_hit {
+            self.forget(client);
+            return;
+        }
+        if std::mem::take(&mut self.model.reply_cut) {
+            if self.troubles.deaths(0) == 0 {
+                self.fail(format!("client {client} was closed for a connection that was not lost"));
+            }
             self.forget(client);
             return;
         }

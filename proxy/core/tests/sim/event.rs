@@ -16,6 +16,8 @@ pub(crate) enum Event {
     /// The engine's side sees the end of a connection.
     LinkClosed(usize),
     Pump(usize),
+    /// The engine reads on.
+    Drink(usize),
     NodeTurn(usize),
     /// Client, its connection's number.
     Connect(usize),
@@ -55,7 +57,9 @@ impl Event {
             Self::Flush | Self::Timeout | Self::Look | Self::Chaos | Self::Pump(_) | Self::Feed(..) => {
                 String::new()
             }
-            Self::NodeTurn(_) | Self::Act(_) | Self::ClientPump(..) | Self::Migrate(_) => String::new(),
+            Self::Drink(_) | Self::NodeTurn(_) | Self::Act(_) | Self::ClientPump(..) | Self::Migrate(_) => {
+                String::new()
+            }
             Self::Dialed(link, refused) => format!("link {link} dialled: {}", refused.unwrap_or("well")),
             Self::Up(link, bytes) => format!("link {link} up {}", text(bytes)),
             Self::Down(link, bytes) => format!("link {link} down {}", text(bytes)),

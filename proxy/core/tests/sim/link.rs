@@ -71,6 +71,10 @@ pub(crate) struct Link {
     pub(crate) closed: bool,
     /// The node's side is closed, or was never opened.
     pub(crate) node_closed: bool,
+    /// The engine does not want to read it.
+    pub(crate) paused: bool,
+    /// Arrived, not read by the engine.
+    pub(crate) kept: VecDeque<Vec<u8>>,
     /// Nothing gets through, and nobody is told.
     pub(crate) black: bool,
     /// For ever.
@@ -99,6 +103,8 @@ impl Link {
             open: false,
             closed: false,
             node_closed: true,
+            paused: false,
+            kept: VecDeque::new(),
             black: false,
             lost: false,
             session: Session::default(),

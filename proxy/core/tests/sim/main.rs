@@ -135,4 +135,9 @@ faults_are_found! {
     half_a_reply_kept_for_the_next_connection_is_found: KeptFragment,
     a_silent_node_that_is_waited_for_is_found: IgnoredSilence,
     an_output_limit_that_is_not_kept_is_found: IgnoredOutputLimit,
+    a_large_reply_in_the_midst_of_others_is_found: InterleavedReply,
+    a_paused_connection_that_is_not_read_again_is_found: ForgottenResume,
+    a_cut_reply_whose_client_goes_on_is_found: PatchedReply,
+    a_detour_that_is_not_waited_for_is_found: UntrackedDetour,
+    a_large_request_that_overtakes_is_found: OvertakingUpload,
 }

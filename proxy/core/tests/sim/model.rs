@@ -24,6 +24,8 @@ const RESENDS: usize = 3;
 struct Asked {
     key: Option<Key>,
     invoked: u64,
+    /// An ASK is followed before it is sent.
+    large: bool,
     /// It was seen on its way to a node.
     sent: bool,
     /// A socket took it.
@@ -39,6 +41,8 @@ pub(crate) struct Model {
     uncertain: Vec<usize>,
     /// The next client that the engine closes had too much unread.
     pub(crate) limit_hit: bool,
+    /// The next client that the engine closes has half a reply.
+    pub(crate) reply_cut: bool,
 }
 
 impl Model {
@@ -49,19 +53,21 @@ impl Model {
             acknowledged: vec![0; keys],
             uncertain: vec![0; keys],
             limit_hit: false,
+            reply_cut: false,
         }
     }
 
-    pub(crate) fn asked(&mut self, token: Token, key: Option<Key>, invoked: u64) {
+    pub(crate) fn asked(&mut self, token: Token, key: Option<Key>, invoked: u64, large: bool) {
         assert_eq!(token, self.asked.len(), "tokens are asked for in order");
-        self.asked.push(Asked { key, invoked, sent: false, taken: false });
+        self.asked.push(Asked { key, invoked, large, sent: false, taken: false });
     }
 
-    /// A write with a key is seen on its way to a node: its key and when it was asked for, if it is for the first time.
-    pub(crate) fn first_sent(&mut self, token: Token) -> Option<(Key, u64)> {
+    /// A write with a key is seen on its way to a node: its key, when it was asked for and whether it is large, if it is
+    /// for the first time.
+    pub(crate) fn first_sent(&mut self, token: Token) -> Option<(Key, u64, bool)> {
         let asked = self.asked.get_mut(token)?;
         let first = !std::mem::replace(&mut asked.sent, true);
-        asked.key.filter(|_| first).map(|key| (key, asked.invoked))
+        asked.key.filter(|_| first).map(|key| (key, asked.invoked, asked.large))
     }
 
     /// A socket took bytes with this write in them.
@@ -297,6 +303,20 @@ impl World {
         if text.contains("nodes do not agree") {
             let cause = was(&[Trouble::Disagreement]);
             return if cause { Ok(()) } else { Err("the nodes did agree".to_owned()) };
+        }
+        if text.contains("was lost before the command was sent whole") {
+            let cause = was(&[Trouble::Link, Trouble::Loading]);
+            return if cause { Ok(()) } else { Err("no connection was lost".to_owned()) };
+        }
+        if text.contains("changed while a large request was on its way") {
+            let cause = was(&[
+                Trouble::Move,
+                Trouble::Disagreement,
+                Trouble::Down,
+                Trouble::Loading,
+                Trouble::Demotion,
+            ]);
+            return if cause { Ok(()) } else { Err("nothing changed".to_owned()) };
         }
         let causes: &[Trouble] = match text {
             TRYAGAIN => &[Trouble::Move],

@@ -49,11 +49,13 @@ impl Rng {
         self.between(1, longest + 1)
     }
 
-    /// Cuts bytes into pieces at any place: mostly one piece, now and then very small ones.
+    /// Cuts bytes into pieces at any place: mostly one piece if they are few, now and then very small ones.
     pub(crate) fn cut(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
+        const FEW: usize = 4_000;
         let longest = match self.below(10) {
             0 if bytes.len() < 200 => 2,
             1..4 => bytes.len() / 2 + 2,
+            _ if bytes.len() > FEW => FEW,
             _ => return vec![bytes.to_vec()],
         };
         let mut pieces = Vec::new();

@@ -10,7 +10,10 @@ pub(crate) struct Seen {
     pub(crate) moves: u64,
     /// Connections lost with bytes that no socket had taken.
     pub(crate) lost_unsent: u64,
+    /// Node connections paused for a slow reader.
+    pub(crate) paused_links: u64,
     silences: u64,
+    cuts: u64,
     limits: u64,
     stats: Stats,
 }
@@ -20,6 +23,7 @@ impl Seen {
         match event {
             Event::NodeDown { reason, .. } => self.silences += u64::from(reason.contains("silent")),
             Event::OutputLimit { .. } => self.limits += 1,
+            Event::ReplyCut { .. } => self.cuts += 1,
             _ => {}
         }
     }
@@ -32,7 +36,9 @@ impl Seen {
         self.views += other.views;
         self.moves += other.moves;
         self.lost_unsent += other.lost_unsent;
+        self.paused_links += other.paused_links;
         self.silences += other.silences;
+        self.cuts += other.cuts;
         self.limits += other.limits;
         self.stats.add(&other.stats);
     }
@@ -61,6 +67,10 @@ impl Seen {
             ("nodes given up for their silence", self.silences),
             ("fan-outs", stats.split),
             ("reads from replicas", stats.replica_reads),
+            ("large requests", stats.large_requests),
+            ("large replies", stats.large_replies),
+            ("node connections paused for a slow reader", self.paused_links),
+            ("clients closed for a reply that was cut", self.cuts),
             ("clients closed for what they left unread", self.limits),
             ("clients closed for bad protocol", stats.protocol_errors),
         ]

@@ -1,6 +1,7 @@
 //! What passes between the engine and the nodes: dialling, bytes that come late or never, ends.
 
 use tsubaki_core::BackendId;
+use tsubaki_core::action::Flow;
 
 use crate::cluster::Cluster;
 use crate::event::Event;
@@ -86,11 +87,15 @@ impl World {
         }
     }
 
-    /// A command goes first to a node that the map names.
+    /// A command goes first to a node that the map names, a large one also where its question was sent by an ASK.
     fn check_routes(&mut self, node: usize, output: &[u8]) {
         for token in tokens_in(output) {
-            let Some((key, invoked)) = self.model.first_sent(token) else { continue };
-            if !self.routing.named(key.tag(), node, invoked) && self.worker.stats().redirect_loops == 0 {
+            let Some((key, invoked, large)) = self.model.first_sent(token) else { continue };
+            let asked = large && self.troubles.was(Trouble::Move, invoked);
+            if !asked
+                && !self.routing.named(key.tag(), node, invoked)
+                && self.worker.stats().redirect_loops == 0
+            {
                 let address = Cluster::address(node);
                 self.fail(format!(
                     "<{token}> went to {address}, which neither view nor MOVED named for {key:?}"
@@ -199,17 +204,30 @@ impl World {
         if it.closed {
             return;
         }
-        let (id, over) = (it.backend, it.down.is_over());
+        let over = it.down.is_over();
         it.received += received;
         while let Some((_, tag, target)) = it.moved.front().copied().filter(|(end, ..)| *end <= it.received) {
             it.moved.pop_front();
             self.routing.moved(it.node, tag, target, self.now);
         }
         if received > 0 {
-            self.worker.handle_backend_input(id, &bytes[..received], self.time());
+            self.links[link].kept.push_back(bytes[..received].to_vec());
+            self.drink(link);
         }
         if over {
             self.close_engine_side(link, "the connection was reset");
+        }
+    }
+
+    /// The engine reads what has arrived, as long as it wants to.
+    pub(crate) fn drink(&mut self, link: usize) {
+        while !self.links[link].closed
+            && !self.links[link].paused
+            && let Some(bytes) = self.links[link].kept.pop_front()
+        {
+            let flow = self.worker.handle_backend_input(self.links[link].backend, &bytes, self.time());
+            self.links[link].paused |= flow == Flow::Pause;
+            self.seen.paused_links += u64::from(flow == Flow::Pause);
         }
     }
 

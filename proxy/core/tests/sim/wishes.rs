@@ -25,7 +25,8 @@ impl World {
             0..22 => Op::Get(text),
             22..25 => Op::GetInline(text),
             25..43 => {
-                let padding = if rng.percent(4) { rng.below(50_000) } else { rng.below(40) };
+                let padding =
+                    if rng.percent(self.chaos.long_values) { rng.below(50_000) } else { rng.below(40) };
                 Op::Set(text, truth.token(), padding)
             }
             43..48 => Op::Append(text, truth.token()),

@@ -159,6 +159,7 @@ impl World {
             Event::Down(link, bytes) => self.down(link, bytes),
             Event::LinkClosed(link) => self.close_engine_side(link, "the connection was reset"),
             Event::Pump(link) => self.pump(link),
+            Event::Drink(link) => self.drink(link),
             Event::NodeTurn(node) => self.node_turn(node),
             Event::Connect(client) => self.connect(client),
             Event::Act(client) => self.act(client),
@@ -227,6 +228,13 @@ impl World {
                     self.at(self.now + pause, Event::Feed(client, self.clients[client].connection));
                 }
             }
+            Action::ResumeBackend(id) => {
+                if let Some(link) = self.link_of(id) {
+                    self.links[link].paused = false;
+                    let pause = self.rng.between(0, 50);
+                    self.at(self.now + pause, Event::Drink(link));
+                }
+            }
             Action::Refresh { hint, .. } => {
                 let hint = hint.and_then(|address| self.cluster.at(&address));
                 if !std::mem::replace(&mut self.fetching, true) {
@@ -239,8 +247,10 @@ impl World {
                 self.at(self.now + pause, Event::Gathered(id));
             }
             Action::Report(report) => {
-                if let Report::OutputLimit { .. } = &report {
-                    self.model.limit_hit = true;
+                match &report {
+                    Report::OutputLimit { .. } => self.model.limit_hit = true,
+                    Report::ReplyCut { .. } => self.model.reply_cut = true,
+                    _ => {}
                 }
                 self.seen.report(&report);
             }
@@ -354,6 +364,7 @@ fn settings(
         silence_timeout: millis(rng.pick(&[800, 3000])),
         max_in_flight: rng.pick(&[2, 16, 1024]),
         max_in_flight_bytes: rng.pick(&[4096, 1 << 20]),
+        large_value: rng.pick(&[200, 1_000, 5_000, 1 << 20]),
         connections_per_node: NonZeroU8::new(if seed % 3 == 1 { 3 } else { 1 }).unwrap(),
         max_output: if slow_readers { rng.pick(&[3_000, 20_000, 1 << 30]) } else { 1 << 30 },
         seed,

@@ -76,6 +76,15 @@ impl Node {
         world.node_says(index, bytes.as_ref());
     }
 
+    /// The same over this node's connection of that number, from 0, in the order in which they were opened.
+    #[track_caller]
+    pub(crate) fn reply_on(&self, number: usize, bytes: impl AsRef<[u8]>) {
+        let mut world = self.world.borrow_mut();
+        let mine = world.links.iter().enumerate().filter(|(_, link)| link.address == self.address);
+        let index = mine.map(|(index, _)| index).nth(number).expect("so many connections");
+        world.node_says(index, bytes.as_ref());
+    }
+
     /// Sends bytes over the open connection that was opened as number `number`.
     #[track_caller]
     pub(crate) fn reply_to(&self, number: usize, bytes: impl AsRef<[u8]>) {
@@ -127,6 +136,12 @@ impl Node {
         let world = self.world.borrow();
         let newest = world.links.iter().rfind(|link| link.address == self.address);
         newest.expect("a connection").greeting.clone()
+    }
+
+    /// True while the proxy does not read from one of the connections.
+    pub(crate) fn is_paused(&self) -> bool {
+        let world = self.world.borrow();
+        self.links(&world).into_iter().any(|index| world.links[index].paused)
     }
 
     /// How often the proxy dialled this node.

@@ -1,6 +1,6 @@
 //! Sockets and time as the worker sees them: its wishes come true at once, its bytes move as far as there is room.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(crate) enum Behaviour {
 
 /// The node's end of a connection.
 pub(super) struct Link {
-    id: BackendId,
+    pub(super) id: BackendId,
     pub(super) address: String,
     pub(super) received: Vec<u8>,
     /// Bytes that the socket still takes.
@@ -35,12 +35,15 @@ pub(super) struct Link {
     pub(super) open: bool,
     /// The commands of the handshake, if the node answers it by itself.
     pub(super) greeting: Vec<String>,
+    pub(super) paused: bool,
+    /// What the node said, piece by piece, and the proxy has not read.
+    unread: VecDeque<Vec<u8>>,
     greets: bool,
 }
 
 /// The client's end of a connection.
 pub(super) struct End {
-    id: ClientId,
+    pub(super) id: ClientId,
     pub(super) received: Vec<u8>,
     pub(super) room: usize,
     pub(super) closed: bool,
@@ -117,7 +120,7 @@ impl World {
     }
 
     pub(super) fn node_says(&mut self, index: usize, bytes: &[u8]) {
-        self.worker.handle_backend_input(self.links[index].id, bytes, self.now);
+        self.links[index].unread.push_back(bytes.to_vec());
         self.pump();
     }
 
@@ -160,7 +163,7 @@ impl World {
     /// Lets everything happen that can happen without time.
     pub(super) fn pump(&mut self) {
         loop {
-            let mut moved = self.read_clients();
+            let mut moved = self.read_clients() | self.read_links();
             while let Some(action) = self.worker.poll_action() {
                 self.act(action);
                 moved = true;
@@ -183,6 +186,11 @@ impl World {
             }
             Action::CloseClient(id) => self.end_of(id).closed = true,
             Action::ResumeClient(id) => self.end_of(id).paused = false,
+            Action::ResumeBackend(id) => {
+                for link in self.links.iter_mut().filter(|link| link.id == id) {
+                    link.paused = false;
+                }
+            }
             Action::Refresh { reason, hint } => self.refreshes.push((reason, hint)),
             Action::Gather(id) if self.gathers_wait => self.gathers.push(id),
             Action::Gather(id) => self.gathered(id),
@@ -199,6 +207,8 @@ impl World {
             room: usize::MAX,
             open: behaviour != Behaviour::Refuses,
             greeting: Vec::new(),
+            paused: false,
+            unread: VecDeque::new(),
             greets: behaviour == Behaviour::Greets,
         });
         match behaviour {
@@ -224,6 +234,16 @@ impl World {
         for end in self.ends.iter_mut().filter(|end| !end.paused && !end.closed && !end.unread.is_empty()) {
             let bytes = std::mem::take(&mut end.unread);
             end.paused = self.worker.handle_client_input(end.id, &bytes, self.now) == Flow::Pause;
+            moved = true;
+        }
+        moved
+    }
+
+    fn read_links(&mut self) -> bool {
+        let mut moved = false;
+        for link in self.links.iter_mut().filter(|link| !link.paused && link.open) {
+            let Some(bytes) = link.unread.pop_front() else { continue };
+            link.paused = self.worker.handle_backend_input(link.id, &bytes, self.now) == Flow::Pause;
             moved = true;
         }
         moved
