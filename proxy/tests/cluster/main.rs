@@ -7,6 +7,7 @@ mod connections;
 mod failover;
 #[path = "../support/harness.rs"]
 mod harness;
+mod large;
 mod load;
 mod migration;
 mod model;
