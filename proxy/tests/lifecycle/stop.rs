@@ -93,16 +93,18 @@ fn connections_that_wait_in_the_kernel_are_served() {
 #[test]
 fn a_pipeline_that_is_read_half_is_answered_whole() {
     const HALF: usize = 2000;
+    /// As many as may be in flight: having read these, the proxy does not read on.
+    const READ: usize = 1024;
     let Some(mut cluster) = one_master() else { return };
     let mut proxy = Proxy::before(&cluster);
     let mut client = client_in_flight(&proxy, &mut cluster);
     let mut half = Vec::new();
     (0..HALF).for_each(|_| push_command(&mut half, &["GET", "key"]));
     let read = || proxy.metric("tsubaki_client_bytes_total", "kind=\"in\"");
-    let expected = read() + half.len() as u64;
+    let enough = read() + (half.len() / HALF * READ) as u64;
     client.send(&half);
-    wait_until("the first half is read", || read() == expected);
-    // More than may be in flight, so the proxy does not read on: this stays in the kernel.
+    wait_until("as much is read as may be", || read() >= enough);
+    // This stays in the kernel.
     client.send(&half);
 
     proxy.signal(Signal::TERM);
