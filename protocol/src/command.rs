@@ -69,6 +69,7 @@ pub struct Command {
 
 /// The row of a command, letter case aside; subcommands are found from it.
 #[must_use]
+#[inline]
 pub fn lookup(name: &[u8]) -> Option<&'static Command> {
     index::find(name)
 }
@@ -84,6 +85,7 @@ impl Command {
     ///
     /// # Errors
     /// An unknown command or subcommand, or the wrong number of arguments.
+    #[inline]
     pub fn resolve(args: &Args<'_>) -> Result<&'static Self, ResolveError> {
         resolve::resolve(args)
     }
@@ -99,6 +101,7 @@ impl Command {
     /// Its arity says so; MSET, whose arguments come in pairs, also refuses a key without a value here, because
     /// a server says the same of both.
     #[must_use]
+    #[inline]
     pub fn accepts(&self, argc: usize) -> bool {
         let wanted = usize::from(self.arity.unsigned_abs());
         let paired = self.class != Class::Split(Split::Mset) || argc % 2 == 1;
@@ -127,6 +130,7 @@ impl Command {
     /// True if the command may keep its connection waiting: blocking commands always, XREAD and XREADGROUP
     /// with `BLOCK`.
     #[must_use]
+    #[inline]
     pub fn blocks(&self, args: &Args<'_>) -> bool {
         keys::blocks(self, args)
     }
@@ -146,6 +150,7 @@ impl Command {
     /// The index of the only key, if the command always has exactly one at a fixed place; else `None`, and
     /// [`Self::keys`] must look.
     #[must_use]
+    #[inline]
     pub fn first_key_index(&self, args: &Args<'_>) -> Option<usize> {
         let fixed = self.first_key == self.last_key && !self.flags.contains(Flags::MOVABLEKEYS);
         let index = usize::try_from(self.first_key).unwrap_or_default();

@@ -36,7 +36,26 @@ impl Slot {
 
 /// The part of a key that decides its slot: what stands between the first `{` and the first `}` behind it,
 /// or the whole key if that is nothing.
+#[inline(always)]
 fn hash_tag(key: &[u8]) -> &[u8] {
+    if has_brace(key) { braced(key) } else { key }
+}
+
+/// True if there is a `{`, which few keys have: for such short texts cheaper than a search for its place.
+#[inline(always)]
+fn has_brace(key: &[u8]) -> bool {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let (chunks, rest) = key.as_chunks::<8>();
+    let is_in = |chunk: &[u8; 8]| {
+        // A byte that is a brace becomes zero, and only below a zero byte does the subtraction borrow.
+        let word = u64::from_le_bytes(*chunk) ^ (EACH * b'{' as u64);
+        word.wrapping_sub(EACH) & !word & (0x80 * EACH) != 0
+    };
+    chunks.iter().any(is_in) || rest.contains(&b'{')
+}
+
+#[inline(never)]
+fn braced(key: &[u8]) -> &[u8] {
     let tag = memchr(b'{', key).and_then(|open| {
         let rest = key.get(open + 1..)?;
         rest.get(..memchr(b'}', rest)?)
@@ -45,19 +64,19 @@ fn hash_tag(key: &[u8]) -> &[u8] {
 }
 
 /// CRC16 with polynomial 0x1021, initial value 0 and no reflection (XMODEM).
+#[inline(always)]
 fn crc16(bytes: &[u8]) -> u16 {
     let (chunks, rest) = bytes.as_chunks::<8>();
-    let crc = chunks.iter().fold(0, |crc: u16, chunk| {
+    let crc = chunks.iter().fold(0, |crc: u16, [a, b, c, d, e, f, g, h]| {
         let [high, low] = crc.to_be_bytes();
-        let [a, b, c, d, e, f, g, h] = chunk.map(usize::from);
-        TABLES[7][a ^ usize::from(high)]
-            ^ TABLES[6][b ^ usize::from(low)]
-            ^ TABLES[5][c]
-            ^ TABLES[4][d]
-            ^ TABLES[3][e]
-            ^ TABLES[2][f]
-            ^ TABLES[1][g]
-            ^ TABLES[0][h]
+        TABLES[7][usize::from(a ^ high)]
+            ^ TABLES[6][usize::from(b ^ low)]
+            ^ TABLES[5][usize::from(*c)]
+            ^ TABLES[4][usize::from(*d)]
+            ^ TABLES[3][usize::from(*e)]
+            ^ TABLES[2][usize::from(*f)]
+            ^ TABLES[1][usize::from(*g)]
+            ^ TABLES[0][usize::from(*h)]
     });
     rest.iter().fold(crc, |crc, byte| (crc << 8) ^ TABLES[0][usize::from((crc >> 8) as u8 ^ byte)])
 }

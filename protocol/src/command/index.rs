@@ -14,31 +14,42 @@ static INDEX: [u16; BUCKETS] = build();
 static NAMES: [Name; COMMANDS.len()] = names();
 
 /// The row with this name, letter case aside.
+#[inline]
 pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
-    let wanted = Name::new(name);
+    let wanted = Ends::of(name);
     let mut bucket = wanted.bucket();
     loop {
         let row = usize::from(*INDEX.get(bucket)?);
-        if *NAMES.get(row)? == wanted {
-            let found = COMMANDS.get(row)?;
-            if wanted.is_whole() || found.name.as_bytes().eq_ignore_ascii_case(name) {
-                return Some(found);
-            }
+        let (known, found) = (NAMES.get(row)?, COMMANDS.get(row)?);
+        if known.fits(&wanted) && (name.len() <= WHOLE || is_name(found, name)) {
+            return Some(found);
         }
         bucket = (bucket + 1) % BUCKETS;
     }
 }
 
-/// The ends of a name in lower case: all of it up to 16 bytes. The two words overlap in most names.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Name {
+#[cold]
+fn is_name(command: &Command, name: &[u8]) -> bool {
+    command.name.as_bytes().eq_ignore_ascii_case(name)
+}
+
+/// The first and the last eight bytes of a name: all of it up to [`WHOLE`] bytes. The two overlap in most names.
+#[derive(Clone, Copy)]
+struct Ends {
     head: u64,
     tail: u64,
     length: usize,
 }
 
-impl Name {
-    const fn new(name: &[u8]) -> Self {
+/// The longest name that its ends hold.
+const WHOLE: usize = 16;
+
+/// What makes a capital letter a small one, in each byte.
+const SMALL: u64 = 0x2020_2020_2020_2020;
+
+impl Ends {
+    #[inline]
+    const fn of(name: &[u8]) -> Self {
         let (head, tail) = if let (Some(head), Some(tail)) = (name.first_chunk::<8>(), name.last_chunk::<8>())
         {
             (u64::from_le_bytes(*head), u64::from_le_bytes(*tail))
@@ -51,29 +62,49 @@ impl Name {
         } else {
             (0, 0)
         };
-        Self { head: lower_case(head), tail: lower_case(tail), length: name.len() }
+        Self { head, tail, length: name.len() }
     }
 
-    const fn is_whole(&self) -> bool {
-        self.length <= 16
-    }
-
-    /// The first bucket to look in: a multiplicative hash.
+    /// The first bucket to look in: a multiplicative hash that takes capital letters as small ones.
+    #[inline]
     const fn bucket(&self) -> usize {
-        let mixed = self.head.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.tail.rotate_left(29);
+        let mixed =
+            (self.head | SMALL).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (self.tail | SMALL).rotate_left(29);
         (mixed.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 54) as usize
     }
 }
 
-/// Turns the eight bytes' capital letters into small ones: the high bit of a byte's sum tells if it is at least `A`,
-/// and if it is above `Z`.
-const fn lower_case(word: u64) -> u64 {
-    const EACH: u64 = 0x0101_0101_0101_0101;
-    let low_bits = word & (0x7f * EACH);
-    let from_a = low_bits + (0x80 - b'A' as u64) * EACH;
-    let above_z = low_bits + (0x7f - b'Z' as u64) * EACH;
-    let capitals = (from_a ^ above_z) & !word & (0x80 * EACH);
-    word | (capitals >> 2)
+/// A name of the table, and which of its bits count: all but the case of its letters.
+#[derive(Clone, Copy)]
+struct Name {
+    ends: Ends,
+    head_bits: u64,
+    tail_bits: u64,
+}
+
+impl Name {
+    const fn new(name: &[u8]) -> Self {
+        let ends = Ends::of(name);
+        Self { ends, head_bits: !case_bits(ends.head), tail_bits: !case_bits(ends.tail) }
+    }
+
+    #[inline]
+    const fn fits(&self, other: &Ends) -> bool {
+        let head = (self.ends.head ^ other.head) & self.head_bits;
+        let tail = (self.ends.tail ^ other.tail) & self.tail_bits;
+        head | tail == 0 && self.ends.length == other.length
+    }
+}
+
+/// The case bit of each byte that is a small letter.
+const fn case_bits(word: u64) -> u64 {
+    let mut bytes = word.to_le_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        bytes[at] = if bytes[at].is_ascii_lowercase() { 0x20 } else { 0 };
+        at += 1;
+    }
+    u64::from_le_bytes(bytes)
 }
 
 const fn names() -> [Name; COMMANDS.len()] {
@@ -90,7 +121,7 @@ const fn build() -> [u16; BUCKETS] {
     let mut index = [FREE; BUCKETS];
     let mut row = 0;
     while row < NAMES.len() {
-        let mut bucket = NAMES[row].bucket();
+        let mut bucket = NAMES[row].ends.bucket();
         while index[bucket] != FREE {
             bucket = (bucket + 1) % BUCKETS;
         }

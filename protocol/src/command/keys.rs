@@ -105,6 +105,7 @@ pub(super) fn find(command: &Command, args: &Args<'_>, found: &mut Vec<u32>) -> 
     if found.is_empty() && !may_lack { Err(KeyError::NoKey) } else { Ok(()) }
 }
 
+#[inline]
 pub(super) fn blocks(command: &Command, args: &Args<'_>) -> bool {
     let may_block = command.flags.contains(Flags::BLOCKING);
     may_block && (command.search != KeySearch::Streams || read_options(args).block)

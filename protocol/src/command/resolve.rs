@@ -23,15 +23,17 @@ pub enum ResolveError {
 /// The most bytes that an error repeats of a name, and of all arguments together (Redis 7.0, `server.c`).
 const SHOWN: usize = 128;
 
+#[inline]
 pub(super) fn resolve(args: &Args<'_>) -> Result<&'static Command, ResolveError> {
     let command = lookup(args.name()).ok_or(ResolveError::UnknownCommand)?;
-    let row = match args.at(1) {
-        Some(own) if !command.subcommands.is_empty() => {
-            command.subcommand(own).ok_or(ResolveError::UnknownSubcommand(command.name))?
-        }
-        _ => command,
-    };
+    let row = if command.subcommands.is_empty() { command } else { subcommand(command, args)? };
     if row.accepts(args.len()) { Ok(row) } else { Err(ResolveError::WrongArity(row.name)) }
+}
+
+/// The row of a container's subcommand; without one, the container's own.
+fn subcommand(container: &'static Command, args: &Args<'_>) -> Result<&'static Command, ResolveError> {
+    let Some(own) = args.at(1) else { return Ok(container) };
+    container.subcommand(own).ok_or(ResolveError::UnknownSubcommand(container.name))
 }
 
 impl ResolveError {

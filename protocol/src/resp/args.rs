@@ -2,6 +2,9 @@
 //!
 //! Must not know: what the arguments mean.
 
+/// The length of the CR LF behind an argument.
+const LINE_END: usize = 2;
+
 /// A place in a frame: bytes `start..end`, counted from the frame's first byte.
 ///
 /// `u32` suffices: a request frame is limited to 1 GiB.
@@ -41,9 +44,20 @@ impl<'a> Args<'a> {
 
     /// The argument at `index`; the name is argument 0.
     #[must_use]
+    #[inline]
     pub fn at(&self, index: usize) -> Option<&'a [u8]> {
         let span = self.spans.get(index)?;
         self.frame.get(span.start as usize..span.end as usize)
+    }
+
+    /// `count` arguments from `index` on as the frame has them, with their headers and line ends.
+    ///
+    /// `None` if they do not exist. Not from 0 on: where the name's header begins, its span does not say.
+    #[must_use]
+    pub fn raw(&self, index: usize, count: usize) -> Option<&'a [u8]> {
+        let last = self.spans.get(index..index.checked_add(count)?)?.last()?;
+        let before = self.spans.get(index.checked_sub(1)?)?;
+        self.frame.get(before.end as usize + LINE_END..last.end as usize + LINE_END)
     }
 
     /// The command's name as the client wrote it; empty if there is none.
@@ -64,5 +78,20 @@ impl<'a> Args<'a> {
         self.spans
             .iter()
             .map(move |span| frame.get(span.start as usize..span.end as usize).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raw_arguments_keep_their_headers_and_line_ends() {
+        let frame = b"*4\r\n$4\r\nMSET\r\n$1\r\nk\r\n$0\r\n\r\n$1\r\nx\r\n";
+        let spans = [(8, 12), (18, 19), (25, 25), (31, 32)].map(|(start, end)| Span { start, end });
+        let args = Args::new(frame, &spans);
+        assert_eq!(args.raw(1, 2), Some(&b"$1\r\nk\r\n$0\r\n\r\n"[..]));
+        assert_eq!(args.raw(3, 1), Some(&b"$1\r\nx\r\n"[..]));
+        assert_eq!([args.raw(0, 1), args.raw(3, 2), args.raw(1, 0)], [None; 3]);
     }
 }

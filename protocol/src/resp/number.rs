@@ -2,32 +2,44 @@
 //!
 //! Must not know: what a number counts, and which error a bad one is.
 
-/// Reads `digits CR LF` at `from`: the number, and the offset behind the LF.
+/// Reads the line `kind digits CR LF` at `at`: the number, and the offset behind the LF.
 ///
-/// The hot path of both scanners. `None` is no verdict: the line is not whole, or is longer than nine digits, or is
-/// written in a way that only [`parse`] may judge.
+/// The hot path of both scanners. `None` is no verdict: the line is not whole, is of another kind, or longer than nine
+/// digits, or is written in a way that only [`parse`] may judge.
 #[inline(always)]
-pub(super) fn short(input: &[u8], from: usize) -> Option<(usize, usize)> {
-    let rest = input.get(from..)?;
-    let [first, second, third, ..] = *rest else { return None };
-    // Nearly all lengths have one or two digits; these take no loop.
-    if second == b'\r' {
-        return (first.is_ascii_digit() && third == b'\n').then(|| (digit(first), from + 3));
+pub(super) fn header(input: &[u8], at: usize, kind: u8) -> Option<(usize, usize)> {
+    let rest = input.get(at..)?;
+    // Nearly all lengths have one or two digits. Five bytes hold either, and no bulk is shorter.
+    let Some(head) = rest.first_chunk::<5>() else { return odd_header(rest, at, kind) };
+    let [first, a, behind_one @ .., _] = head;
+    let [_, _, b, behind_two @ ..] = head;
+    if *first != kind {
+        return None;
     }
-    if third == b'\r' {
-        let whole = matches!(first, b'1'..=b'9') && second.is_ascii_digit() && rest.get(3) == Some(&b'\n');
-        return whole.then(|| (digit(first) * 10 + digit(second), from + 4));
+    if behind_one == b"\r\n" && a.is_ascii_digit() {
+        return Some((digit(*a), at + 4));
     }
-    longer(rest).map(|(value, length)| (value, from + length))
+    if behind_two == b"\r\n" && matches!(a, b'1'..=b'9') && b.is_ascii_digit() {
+        return Some((digit(*a) * 10 + digit(*b), at + 5));
+    }
+    odd_header(rest, at, kind)
 }
 
 #[inline(never)]
-fn longer(rest: &[u8]) -> Option<(usize, usize)> {
+fn odd_header(rest: &[u8], at: usize, kind: u8) -> Option<(usize, usize)> {
+    if rest.first() != Some(&kind) {
+        return None;
+    }
+    longer(rest).map(|(value, length)| (value, at + length))
+}
+
+/// The number of a line, and the line's length.
+fn longer(line: &[u8]) -> Option<(usize, usize)> {
     let mut value = 0;
-    for (length, byte) in rest.iter().enumerate().take(10) {
+    for (length, byte) in line.iter().enumerate().skip(1).take(10) {
         match byte {
-            b'0'..=b'9' if length < 9 && (value > 0 || length == 0) => value = value * 10 + digit(*byte),
-            b'\r' if length > 0 && rest.get(length + 1) == Some(&b'\n') => return Some((value, length + 2)),
+            b'0'..=b'9' if length < 10 && (value > 0 || length == 1) => value = value * 10 + digit(*byte),
+            b'\r' if length > 1 && line.get(length + 1) == Some(&b'\n') => return Some((value, length + 2)),
             _ => return None,
         }
     }
@@ -105,13 +117,15 @@ mod tests {
     }
 
     #[test]
-    fn short_reads_a_whole_canonical_line_only() {
-        assert_eq!(short(b"*12\r\nrest", 1), Some((12, 5)));
-        assert_eq!(short(b"0\r\n", 0), Some((0, 3)));
-        assert_eq!(short(b"999999999\r\n", 0), Some((999_999_999, 11)));
+    fn a_header_is_a_whole_canonical_line_only() {
+        assert_eq!(header(b"*12\r\nrest", 0, b'*'), Some((12, 5)));
+        assert_eq!(header(b"xx$7\r\nrest", 2, b'$'), Some((7, 6)));
+        assert_eq!(header(b"$100\r\n", 0, b'$'), Some((100, 6)));
+        assert_eq!(header(b"$999999999\r\n", 0, b'$'), Some((999_999_999, 12)));
         for text in ["", "1", "1\r", "1\n", "1\rx", "01\r\n", "-1\r\n", "\r\n", "1000000000\r\n", "1a\r\n"] {
-            assert_eq!(short(text.as_bytes(), 0), None, "{text:?}");
+            assert_eq!(header(format!("${text}").as_bytes(), 0, b'$'), None, "{text:?}");
         }
-        assert_eq!(short(b"1\r\n", 9), None);
+        assert_eq!(header(b"$1\r\na", 0, b'*'), None);
+        assert_eq!(header(b"$1\r\na", 9, b'$'), None);
     }
 }

@@ -32,6 +32,9 @@ const MAX_COUNT: usize = i32::MAX as usize;
 /// The longest line of a count, a length, an integer, a boolean or a null: 20 characters, and some.
 const MAX_NUMBER_LINE: usize = 32;
 
+/// The most elements of a list that is scanned at one go: one command's keys of one slot are seldom more.
+const SHORT_LIST: usize = 16;
+
 /// The longest line of a double: Redis' `MAX_LONG_DOUBLE_CHARS` is 5 KiB.
 const MAX_DOUBLE_LINE: usize = 8 << 10;
 
@@ -123,23 +126,44 @@ impl ReplyScanner {
     /// # Errors
     /// The bytes are no reply. The connection cannot go on; [`reset`](Self::reset) readies the scanner for another.
     pub fn scan(&mut self, input: &[u8]) -> Result<ReplyScan, ReplyError> {
+        // Most replies are one usual element, or a short list of such.
+        if self.at == 0
+            && let Some(&kind) = input.first()
+            && let Some(len) = if kind == b'*' { short_list(input) } else { usual(input, 0, kind) }
+        {
+            self.searched = 0;
+            return Ok(ReplyScan::Complete(Reply { len, kind }));
+        }
+        self.scan_elements(input)
+    }
+
+    #[inline(never)]
+    fn scan_elements(&mut self, input: &[u8]) -> Result<ReplyScan, ReplyError> {
         loop {
-            let Some(&kind) = input.get(self.at) else { return Ok(ReplyScan::Partial) };
-            let element = match usual(input, self.at, kind) {
-                Some(next) => Element { inside: 0, next },
-                None => match self.element(input, kind)? {
-                    Some(element) => element,
-                    None => return Ok(ReplyScan::Partial),
-                },
-            };
-            self.at = element.next;
-            self.count(kind, element.inside)?;
+            self.pass_usual(input);
             if self.is_whole() {
                 let reply = Reply { len: self.at, kind: self.kind };
                 self.reset();
                 return Ok(ReplyScan::Complete(reply));
             }
+            let Some(&kind) = input.get(self.at) else { return Ok(ReplyScan::Partial) };
+            let Some(element) = self.element(input, kind)? else { return Ok(ReplyScan::Partial) };
+            self.at = element.next;
+            self.count(kind, element.inside)?;
         }
+    }
+
+    /// Passes as many usual elements of the innermost aggregate as there are in a row.
+    fn pass_usual(&mut self, input: &[u8]) {
+        let Some(left) = self.open.last_mut() else { return };
+        while *left > 0
+            && let Some(&kind) = input.get(self.at)
+            && let Some(next) = usual(input, self.at, kind)
+        {
+            self.at = next;
+            *left -= 1;
+        }
+        self.close_whole();
     }
 
     /// Forgets a reply that was scanned in part.
@@ -154,7 +178,7 @@ impl ReplyScanner {
     #[must_use]
     pub fn least_len(&self, input: &[u8]) -> usize {
         let header = input.get(self.at).filter(|kind| matches!(kind, b'$' | b'!' | b'='));
-        let body = header.and_then(|_| number::short(input, self.at + 1));
+        let body = header.and_then(|kind| number::header(input, self.at, *kind));
         input.len().max(body.map_or(0, |(length, start)| start + length + 2))
     }
 
@@ -179,10 +203,15 @@ impl ReplyScanner {
             }
             self.open.push(inside);
         }
+        self.close_whole();
+        Ok(())
+    }
+
+    /// Leaves the aggregates of which no element is still to come.
+    fn close_whole(&mut self) {
         while self.open.last() == Some(&0) {
             self.open.pop();
         }
-        Ok(())
     }
 
     /// What was searched for the end of a line is not in the input any more.
@@ -222,6 +251,7 @@ impl ReplyScanner {
         Ok(Some(Element { inside: 0, next: end + 2 }))
     }
 
+    #[inline]
     fn aggregate(&mut self, input: &[u8], kind: u8, each: usize) -> Result<Option<Element>, ReplyError> {
         let Some((count, next)) = self.length(input, kind, MAX_COUNT)? else { return Ok(None) };
         Ok(Some(Element { inside: count.unwrap_or(0) * each, next }))
@@ -248,7 +278,7 @@ impl ReplyScanner {
         kind: u8,
         limit: usize,
     ) -> Result<Option<Length>, ReplyError> {
-        match number::short(input, self.at + 1) {
+        match number::header(input, self.at, kind) {
             Some((length, next)) if length <= limit => Ok(Some((Some(length), next))),
             _ => self.odd_length(input, kind, limit),
         }
@@ -295,17 +325,30 @@ pub(super) type Length = (Option<usize>, usize);
 #[inline(always)]
 fn usual(input: &[u8], at: usize, kind: u8) -> Option<usize> {
     match kind {
-        b'$' => match number::short(input, at + 1) {
+        b'$' => match number::header(input, at, kind) {
             Some((length, start)) => {
                 let end = start + length;
-                (input.get(end..)?.first_chunk() == Some(b"\r\n")).then_some(end + 2)
+                (*input.get(end..)?.first_chunk()? == *b"\r\n").then_some(end + 2)
             }
             None => input.get(at..)?.starts_with(b"$-1\r\n").then_some(at + 5),
         },
-        b':' => number::short(input, at + 1).map(|(_, next)| next),
+        b':' => number::header(input, at, kind).map(|(_, next)| next),
         b'+' => input.get(at..)?.starts_with(b"+OK\r\n").then_some(at + 5),
         _ => None,
     }
+}
+
+/// The end of a whole array of few usual elements; `None` is no verdict. What it passed is walked once more if the array
+/// is not whole, so it must be short.
+fn short_list(input: &[u8]) -> Option<usize> {
+    let (count, mut at) = number::header(input, 0, b'*')?;
+    if count > SHORT_LIST {
+        return None;
+    }
+    for _ in 0..count {
+        at = usual(input, at, *input.get(at)?)?;
+    }
+    Some(at)
 }
 
 fn whole_line(end: usize) -> Element {
@@ -359,8 +402,11 @@ impl<'a> Elements<'a> {
     fn inside(value: &'a [u8], kind: u8, each: usize) -> Result<Self, ReplyError> {
         let mut scanner = ReplyScanner::new();
         let header = scanner.aggregate(value, kind, each)?.ok_or(ReplyError::NotAList(kind))?;
-        scanner.reset();
-        Ok(Self { rest: value.get(header.next..).unwrap_or_default(), left: header.inside, scanner })
+        Ok(Self {
+            rest: value.get(header.next..).unwrap_or_default(),
+            left: header.inside,
+            scanner: ReplyScanner::new(),
+        })
     }
 }
 
@@ -403,7 +449,13 @@ pub fn integer(frame: &[u8]) -> Option<i64> {
 }
 
 /// The value itself, without the attributes in front of it; empty if the frame is cut off.
+#[inline]
 fn behind_attributes(frame: &[u8]) -> &[u8] {
+    if frame.first() == Some(&b'|') { skip_attributes(frame) } else { frame }
+}
+
+#[cold]
+fn skip_attributes(frame: &[u8]) -> &[u8] {
     let mut value = frame;
     while value.first() == Some(&b'|') {
         let Ok(mut attributes) = Elements::inside(value, b'|', 2) else { return &[] };
@@ -436,6 +488,14 @@ mod tests {
             Ok(ReplyScan::Complete(Reply { len: frame.len(), kind })),
             "{frame:?} resumed"
         );
+    }
+
+    #[test]
+    fn a_list_ends_behind_its_last_element_whether_it_is_short_or_long() {
+        for count in [1, SHORT_LIST, SHORT_LIST + 1, 100] {
+            complete(&format!("*{count}\r\n{}", "$1\r\na\r\n".repeat(count)), b'*');
+            complete(&format!("*{count}\r\n{}*1\r\n:1\r\n", "+OK\r\n".repeat(count - 1)), b'*');
+        }
     }
 
     #[test]

@@ -112,7 +112,11 @@ where
 }
 
 fn header(out: &mut Vec<u8>, kind: u8, n: usize) {
-    number_line(out, kind, false, n as u64);
+    if n < 10 {
+        out.extend_from_slice(&[kind, b'0' + n as u8, b'\r', b'\n']);
+    } else {
+        number_line(out, kind, false, n as u64);
+    }
 }
 
 /// Built backwards in one piece: the kind, a sign, up to 20 digits, CR LF.
