@@ -250,6 +250,7 @@ impl Backend {
     }
 
     /// Adds one command; it leaves with the next flush, or when the handshake is through.
+    #[inline(always)]
     pub(crate) fn push(&mut self, mut ticket: Ticket, request: &[u8], now: Time) {
         if self.tickets.is_empty() {
             self.heard = now;

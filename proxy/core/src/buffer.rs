@@ -14,8 +14,10 @@ pub(crate) struct Output {
 impl Output {
     /// Where new bytes go: append to it, never shorten it.
     pub(crate) fn tail(&mut self, pool: &mut Pool) -> &mut Vec<u8> {
-        if self.bytes.capacity() == 0 {
-            self.bytes = pool.take();
+        if self.bytes.capacity() == 0
+            && let Some(bytes) = pool.free.pop()
+        {
+            self.bytes = bytes;
         }
         &mut self.bytes
     }

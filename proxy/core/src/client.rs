@@ -12,6 +12,7 @@ use crate::buffer::Output;
 use crate::hold::is_later;
 use crate::limits::CORK_BYTES;
 use crate::pipeline::{Pipeline, Seq};
+use crate::settings::Settings;
 use crate::stream::Upload;
 use crate::time::Time;
 use crate::worker::HoldId;
@@ -49,6 +50,16 @@ pub struct Client {
     burst: Seq,
     /// Waits in the list of clients to go on with.
     pub(crate) resuming: bool,
+}
+
+/// What of a client decides the way of its command.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin {
+    /// Where its commands on this slot wait, if they do.
+    pub(crate) hold: Option<HoldId>,
+    pub(crate) resp: Resp,
+    /// As `CLIENT ID` tells.
+    pub(crate) number: u64,
 }
 
 /// What becomes of a client's output.
@@ -116,11 +127,13 @@ impl Client {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn hold_on(&self, slot: u16) -> Option<HoldId> {
-        if self.holds.is_empty() {
-            return None;
-        }
+        if self.holds.is_empty() { None } else { self.find_hold(slot) }
+    }
+
+    #[cold]
+    fn find_hold(&self, slot: u16) -> Option<HoldId> {
         let place = self.holds.binary_search_by_key(&slot, |(of, _)| *of).ok()?;
         self.holds.get(place).map(|(_, hold)| *hold)
     }
@@ -136,6 +149,21 @@ impl Client {
         if let Ok(place) = self.holds.binary_search_by_key(&slot, |(of, _)| *of) {
             self.holds.remove(place);
         }
+    }
+
+    /// Counts one more command, or part of one, of `len` bytes as under way, and says what its way depends on.
+    #[inline(always)]
+    pub(crate) fn take_on(&mut self, slot: u16, len: usize) -> Origin {
+        self.in_flight += 1;
+        self.pending_bytes += len;
+        Origin { hold: self.hold_on(slot), resp: self.session.resp, number: self.session.id }
+    }
+
+    /// True if it has not so much under way that it must wait.
+    #[inline(always)]
+    pub(crate) fn has_room(&self, settings: &Settings) -> bool {
+        self.pipeline.len().max(self.in_flight) < settings.max_in_flight
+            && self.pending_bytes < settings.max_in_flight_bytes
     }
 
     /// True if the other half of a request is on its way.
@@ -166,6 +194,7 @@ impl Client {
     }
 
     /// Replies that the client has not read, sent or not.
+    #[inline]
     pub(crate) fn unread(&self) -> usize {
         self.output.len() + self.pipeline.parked_bytes() + self.partial_bytes
     }

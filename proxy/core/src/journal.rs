@@ -43,6 +43,7 @@ impl Journal {
     }
 
     /// The oldest `len` unanswered bytes are no longer needed.
+    #[inline]
     pub(crate) fn drop_front(&mut self, len: usize) {
         self.head = self.bytes.len().min(self.head + len);
         self.sent = self.sent.max(self.head);
@@ -53,8 +54,15 @@ impl Journal {
                 self.bytes = Vec::new();
             }
             self.bytes.clear();
-        } else if self.head >= KEEP_BUFFER / 2 && self.head > self.bytes.len() / 2 {
-            // Each byte moves at most once for every byte that was answered: constant cost a command.
+        } else if self.head >= KEEP_BUFFER / 2 {
+            self.compact();
+        }
+    }
+
+    /// Each byte moves at most once for every byte that was answered: constant cost a command.
+    #[cold]
+    fn compact(&mut self) {
+        if self.head > self.bytes.len() / 2 {
             self.bytes.drain(..self.head);
             self.sent -= self.head;
             self.head = 0;

@@ -32,6 +32,10 @@ pub(crate) const KEEP_BUFFER: usize = 128 * 1024;
 /// Room for the places of a command's keys, kept for the next command: ordinary ones have fewer.
 pub(crate) const KEEP_KEYS: usize = 4096;
 
+/// Fan-outs whose memory is kept, and the most keys that it may have room for: ordinary split commands of a busy worker, in half a megabyte.
+pub(crate) const KEEP_ROOMS: usize = 256;
+pub(crate) const KEEP_ROOM: usize = 64;
+
 /// A client's own buffers above this are given back when they run empty: with 10,000 clients what each keeps counts.
 pub(crate) const KEEP_CLIENT_BUFFER: usize = 16 * 1024;
 

@@ -62,6 +62,7 @@ impl Pipeline {
     }
 
     /// Takes the next place in the order.
+    #[inline]
     pub(crate) fn reserve(&mut self) -> Seq {
         let seq = self.next();
         self.entries.push_back(Entry::Owed);
@@ -104,18 +105,23 @@ impl Pipeline {
     /// Gives the reply of `seq`: appended to `out` if it is next, with all that waited behind it, else parked.
     ///
     /// A reply to a request that was answered already is ignored.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn fill(&mut self, seq: Seq, reply: &[u8], out: &mut Vec<u8>) {
-        let position = seq.wrapping_sub(self.first);
-        if position == 0 && !self.entries.is_empty() {
-            out.extend_from_slice(reply);
-            self.pop();
-            self.release(out);
-        } else {
+        if seq != self.first || self.entries.is_empty() {
             self.park(seq, reply);
+            return;
+        }
+        out.extend_from_slice(reply);
+        self.pop();
+        match self.entries.front() {
+            Some(Entry::Owed | Entry::Split(_)) => {}
+            Some(Entry::Parked { .. } | Entry::Large(_)) => self.release(out),
+            None => self.rest(),
         }
     }
 
+    /// Appends the replies that came before their turn, up to the first that has not come.
+    #[inline(never)]
     fn release(&mut self, out: &mut Vec<u8>) {
         while let Some(entry) = self.entries.front() {
             match *entry {
@@ -133,7 +139,20 @@ impl Pipeline {
             }
             self.pop();
         }
-        // All replies are out: nothing is parked.
+        self.rest();
+    }
+
+    /// All replies are out: nothing is parked. Memory that was needed for unusually many or large ones is given back.
+    #[inline]
+    fn rest(&mut self) {
+        let has_parked = self.parked.capacity() > 0 || self.large.capacity() > 0;
+        if has_parked || self.entries.capacity() > KEEP_CLIENT_BUFFER / size_of::<Entry>() {
+            self.shrink();
+        }
+    }
+
+    #[inline(never)]
+    fn shrink(&mut self) {
         self.parked.clear();
         self.large = Vec::new();
         if self.parked.capacity() > KEEP_CLIENT_BUFFER {
@@ -144,6 +163,7 @@ impl Pipeline {
         }
     }
 
+    #[inline(never)]
     fn park(&mut self, seq: Seq, reply: &[u8]) {
         if !matches!(self.entry(seq), Some(Entry::Owed | Entry::Split(_))) {
             return;

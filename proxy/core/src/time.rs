@@ -29,6 +29,11 @@ impl Time {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
 
+    /// The microseconds from `earlier` to this moment; zero if `earlier` lies later.
+    pub(crate) const fn micros_since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
     /// This moment and `duration` later.
     #[must_use]
     pub const fn after(self, duration: Duration) -> Self {

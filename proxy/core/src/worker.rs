@@ -27,7 +27,7 @@ use crate::arena::{Arena, Id};
 use crate::backend::Backend;
 use crate::buffer::Pool;
 use crate::client::{Client, Flush, Session};
-use crate::fanout::{Fanout, Plan};
+use crate::fanout::{Fanout, Plan, Room};
 use crate::fault;
 use crate::hold::Hold;
 use crate::limits;
@@ -83,18 +83,31 @@ pub struct Worker {
 /// Memory that one command needs for a moment, kept for the next.
 #[derive(Default)]
 struct Scratch {
-    scanner: RequestScanner,
+    /// In a box, as those of clients are, so that taking it out for a run moves nothing.
+    scanner: Option<Box<RequestScanner>>,
+    /// Where the arguments of a command are its keys, and the slots of these.
     keys: Vec<u32>,
+    slots: Vec<u16>,
     plan: Plan,
+    /// Of fan-outs that are answered.
+    rooms: Vec<Room>,
 }
 
 impl Scratch {
     /// Gives back what an unusually large command took.
+    #[inline]
     fn shrink(&mut self) {
-        self.scanner.shrink();
         if self.keys.capacity() > limits::KEEP_KEYS {
             self.keys = Vec::new();
+            self.slots = Vec::new();
             self.plan = Plan::default();
+        }
+    }
+
+    /// Keeps the memory of a fan-out for another.
+    fn keep(&mut self, room: Room) {
+        if self.rooms.len() < limits::KEEP_ROOMS && room.keys() <= limits::KEEP_ROOM {
+            self.rooms.push(room);
         }
     }
 }
@@ -322,8 +335,19 @@ impl Worker {
             && self.clients.iter().all(|(_, client)| is_idle(client) && client.pending_bytes == 0)
     }
 
-    /// Does what became possible: sends what waited, runs what was paused, until nothing moves.
+    /// Does what became possible, until nothing moves.
+    #[inline]
     fn settle(&mut self, now: Time) {
+        if !self.stirred.is_empty() || !self.resuming.is_empty() {
+            self.move_on(now);
+        }
+        #[cfg(debug_assertions)]
+        self.check_invariants();
+    }
+
+    /// Sends what waited, runs what was paused.
+    #[cold]
+    fn move_on(&mut self, now: Time) {
         loop {
             if let Some(hold) = self.stirred.pop_front() {
                 self.release(hold, now);
@@ -333,8 +357,6 @@ impl Worker {
                 break;
             }
         }
-        #[cfg(debug_assertions)]
-        self.check_invariants();
     }
 
     fn remove_client(&mut self, id: ClientId) {
@@ -374,6 +396,7 @@ impl Worker {
         }
     }
 
+    #[inline]
     fn no_longer_pending(&mut self, len: u32) {
         self.pending_bytes = self.pending_bytes.saturating_sub(len as usize);
         if self.pending_bytes <= limits::MAX_PENDING_BYTES / 2 && !self.starving.is_empty() {

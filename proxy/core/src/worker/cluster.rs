@@ -71,6 +71,7 @@ impl Worker {
     }
 
     /// Ends a connection. Its commands go again where that is safe, and are answered with an error where it is not (C4).
+    #[cold]
     pub(super) fn fail_backend(&mut self, id: BackendId, reason: &str, now: Time) {
         let Some(mut backend) = self.backends.remove(id) else { return };
         self.actions.push_back(Action::CloseBackend(id));

@@ -5,12 +5,12 @@ use tsubaki_protocol::resp::args::{Args, Span};
 use tsubaki_protocol::resp::write;
 use tsubaki_protocol::slot::Slot;
 
-use super::Worker;
 use super::input::Step;
+use super::{Scratch, Worker};
 use crate::ClientId;
 use crate::action::{Action, Event, GatherId};
 use crate::backend::{Ticket, Traits};
-use crate::fanout::Fanout;
+use crate::fanout::{Fanout, Head};
 use crate::fault::Fault;
 use crate::local::{self, Local};
 use crate::pipeline::Seq;
@@ -21,14 +21,6 @@ enum Keys {
     None,
     One(u16),
     Several,
-}
-
-/// A command with its row and its bytes.
-#[derive(Clone, Copy)]
-struct Request<'a> {
-    command: &'static Command,
-    args: Args<'a>,
-    frame: &'a [u8],
 }
 
 impl Worker {
@@ -59,12 +51,24 @@ impl Worker {
         match command.class {
             Class::Local => self.local(id, command, &args, now),
             _ if let Some(reason) = refusal(command, &args) => self.refuse(id, command, reason),
-            Class::Split(split) => self.split(id, split, Request { command, args, frame }, now),
-            _ => self.route(id, Request { command, args, frame }, now),
+            _ => {
+                let slot = match find_keys(command, &args, &mut self.scratch) {
+                    Keys::None => Ticket::NO_SLOT,
+                    Keys::One(slot) => slot,
+                    Keys::Several => {
+                        self.divide(id, command, &args, now);
+                        return Step::Done;
+                    }
+                };
+                let ticket = ticket(id, client.pipeline.reserve(), Ticket::WHOLE, slot, command, now);
+                let origin = client.take_on(slot, frame.len());
+                self.send(ticket, origin, frame, now);
+            }
         }
         Step::Done
     }
 
+    #[cold]
     fn unresolved(&mut self, id: ClientId, error: ResolveError, args: &Args<'_>, now: Time) {
         self.stats.commands += 1;
         if error == ResolveError::UnknownCommand && args.is(0, "tsubaki") {
@@ -102,6 +106,7 @@ impl Worker {
     }
 
     /// Inside MULTI: says QUEUED, and sends nothing.
+    #[cold]
     fn queue(&mut self, id: ClientId, command: &'static Command, args: &Args<'_>) {
         let refusal = refusal(command, args);
         if let Some(transaction) =
@@ -116,12 +121,14 @@ impl Worker {
         }
     }
 
+    #[cold]
     fn refuse(&mut self, id: ClientId, command: &Command, reason: &str) {
         self.stats.refused += 1;
         let name = command.name.replace('|', " ");
         self.answer_error(id, &format!("ERR '{name}' is not supported yet: {reason}"));
     }
 
+    #[inline(never)]
     fn local(&mut self, id: ClientId, command: &'static Command, args: &Args<'_>, now: Time) {
         self.stats.local += 1;
         let mut reply = self.pool.take();
@@ -171,68 +178,42 @@ impl Worker {
         self.pool.give(reply);
     }
 
-    fn route(&mut self, id: ClientId, request: Request<'_>, now: Time) {
-        let Request { command, args, frame } = request;
-        let slot = match self.find_keys(command, &args) {
-            Keys::None => Ticket::NO_SLOT,
-            Keys::One(slot) => slot,
-            Keys::Several => {
-                let name = command.name.replace('|', " ");
-                let text = format!(
-                    "CROSSSLOT Keys in request don't hash to the same slot ('{name}' runs on one node; give its keys one {{hash tag}})"
-                );
-                self.answer_error(id, &text);
-                return;
-            }
-        };
-        let Some(client) = self.clients.find_mut(id) else { return };
-        let seq = client.pipeline.reserve();
-        self.send(ticket(id, seq, Ticket::WHOLE, slot, command, now), frame, now);
-    }
-
-    fn split(&mut self, id: ClientId, split: Split, request: Request<'_>, now: Time) {
-        let Request { command, args, .. } = request;
-        if !matches!(self.find_keys(command, &args), Keys::Several) {
-            self.route(id, request, now);
+    /// A command over several slots: divided among them, if that is possible.
+    #[inline(never)]
+    fn divide(&mut self, id: ClientId, command: &'static Command, args: &Args<'_>, now: Time) {
+        if let Class::Split(split) = command.class {
+            self.split(id, split, command, args, now);
             return;
         }
+        let name = command.name.replace('|', " ");
+        let text = format!(
+            "CROSSSLOT Keys in request don't hash to the same slot ('{name}' runs on one node; give its keys one {{hash tag}})"
+        );
+        self.answer_error(id, &text);
+    }
+
+    fn split(&mut self, id: ClientId, split: Split, command: &Command, args: &Args<'_>, now: Time) {
         self.stats.split += 1;
         let Some(client) = self.clients.find_mut(id) else { return };
         let seq = client.pipeline.reserve();
-        let keys = std::mem::take(&mut self.scratch.keys);
-        let mut plan = std::mem::take(&mut self.scratch.plan);
-        plan.make(&args, &keys);
-        let fanout = self.fanouts.insert(Fanout::new(id, seq, split, &plan));
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let Scratch { keys, slots, plan, rooms, .. } = &mut scratch;
+        plan.make(split, slots);
+        let room = rooms.pop().unwrap_or_default();
+        let fanout = self.fanouts.insert(Fanout::new(id, seq, split, plan, room, self.pool.take()));
         client.pipeline.split(seq, fanout);
         let mut bytes = self.pool.take();
+        let mut head = Head::default();
         for (part, number) in plan.parts.iter().zip(0..) {
-            bytes.clear();
-            plan.write_part(part, split, &args, &keys, &mut bytes);
+            plan.write_part(part, args, keys, &mut head, &mut bytes);
             let is_spoilt = self.faults.is(Fault::MisorderedParts);
             let number = if is_spoilt { (number + 1) % plan.parts.len() as u16 } else { number };
-            self.send(ticket(id, seq, number, part.slot, command, now), &bytes, now);
+            let Some(client) = self.clients.find_mut(id) else { break };
+            let origin = client.take_on(part.slot, bytes.len());
+            self.send(ticket(id, seq, number, part.slot, command, now), origin, &bytes, now);
         }
         self.pool.give(bytes);
-        self.scratch.plan = plan;
-        self.scratch.keys = keys;
-    }
-
-    /// The slot of a command's keys. Where the arguments do not say where its keys are, any node has the right words for that.
-    #[inline]
-    fn find_keys(&mut self, command: &Command, args: &Args<'_>) -> Keys {
-        if let Some(key) = command.first_key_index(args).and_then(|index| args.at(index)) {
-            return Keys::One(Slot::of(key).index() as u16);
-        }
-        let keys = &mut self.scratch.keys;
-        if command.keys(args, keys).is_err() {
-            return Keys::None;
-        }
-        let mut slots = keys.iter().map(|key| Slot::of(args.at(*key as usize).unwrap_or_default()));
-        match slots.next() {
-            None => Keys::None,
-            Some(first) if slots.all(|slot| slot == first) => Keys::One(first.index() as u16),
-            Some(_) => Keys::Several,
-        }
+        self.scratch = scratch;
     }
 
     pub(super) fn answer_error(&mut self, id: ClientId, text: &str) {
@@ -251,7 +232,33 @@ impl Worker {
     }
 }
 
+/// The slot of a command's keys. Where the arguments do not say where its keys are, any node has the right words for that.
+#[inline(always)]
+fn find_keys(command: &Command, args: &Args<'_>, scratch: &mut Scratch) -> Keys {
+    match command.first_key_index(args).and_then(|index| args.at(index)) {
+        Some(key) => Keys::One(Slot::of(key).index() as u16),
+        None => find_all_keys(command, args, scratch),
+    }
+}
+
+#[inline(never)]
+fn find_all_keys(command: &Command, args: &Args<'_>, scratch: &mut Scratch) -> Keys {
+    let Scratch { keys, slots, .. } = scratch;
+    slots.clear();
+    if command.keys(args, keys).is_err() {
+        return Keys::None;
+    }
+    let slot = |key: &u32| Slot::of(args.at(*key as usize).unwrap_or_default()).index() as u16;
+    slots.extend(keys.iter().map(slot));
+    match slots.split_first() {
+        None => Keys::None,
+        Some((first, others)) if others.iter().all(|slot| slot == first) => Keys::One(*first),
+        Some(_) => Keys::Several,
+    }
+}
+
 /// Why a command is refused, if it is: the rest of a sentence.
+#[inline]
 pub(super) fn refusal(command: &Command, args: &Args<'_>) -> Option<&'static str> {
     match command.class {
         Class::Routed if command.blocks(args) => Some("it can block, which needs a connection of its own"),

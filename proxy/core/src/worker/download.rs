@@ -2,8 +2,6 @@
 //!
 //! Must not know: what is in them.
 
-use tsubaki_protocol::resp::reply::ReplyScanner;
-
 use super::Worker;
 use super::reply::Broken;
 use crate::action::Event;
@@ -16,54 +14,37 @@ use crate::{BackendId, ClientId};
 
 impl Worker {
     /// Bytes came that go on with what came before.
-    pub(super) fn take_more(
-        &mut self,
-        id: BackendId,
-        scanner: &mut ReplyScanner,
-        bytes: &[u8],
-        now: Time,
-    ) -> Result<(), Broken> {
+    pub(super) fn take_more(&mut self, id: BackendId, bytes: &[u8], now: Time) -> Result<(), Broken> {
         let Some(backend) = self.backends.find_mut(id) else { return Ok(()) };
         let mut input = std::mem::take(&mut backend.input);
         if input.is_empty() {
-            let used = self.take_rest(id, scanner, bytes, now)?;
+            let used = self.take_rest(id, bytes, now)?;
             self.keep_input(id, bytes, used);
         } else {
             input.extend_from_slice(bytes);
-            let used = self.take_rest(id, scanner, &input, now)?;
+            let used = self.take_rest(id, &input, now)?;
             self.give_input(id, input, used);
         }
         Ok(())
     }
 
     /// Takes the rest of a large reply, and the whole replies behind it; returns how many bytes they are.
-    fn take_rest(
-        &mut self,
-        id: BackendId,
-        scanner: &mut ReplyScanner,
-        input: &[u8],
-        now: Time,
-    ) -> Result<usize, Broken> {
+    fn take_rest(&mut self, id: BackendId, input: &[u8], now: Time) -> Result<usize, Broken> {
         let (used, goes_on) = self.download(id, input, now)?;
         if goes_on {
             return Ok(used);
         }
         let rest = input.get(used..).unwrap_or_default();
-        Ok(used + self.take_replies(id, scanner, rest, now)?)
+        Ok(used + self.take_replies(id, rest, now)?)
     }
 
     /// Begins to stream the reply at the front of `input`, if it is a large one.
-    pub(super) fn begin_download(
-        &mut self,
-        id: BackendId,
-        scanner: &mut ReplyScanner,
-        input: &[u8],
-    ) -> Result<bool, Broken> {
+    pub(super) fn begin_download(&mut self, id: BackendId, input: &[u8]) -> Result<bool, Broken> {
         let large = self.settings.large_value;
-        if scanner.least_len(input) <= large {
+        let Some(backend) = self.backends.find_mut(id) else { return Ok(false) };
+        if backend.scanner.least_len(input) <= large {
             return Ok(false);
         }
-        let Some(backend) = self.backends.find_mut(id) else { return Ok(false) };
         if !backend.is_ready() {
             return Err(format!("it answers the handshake with more than {large} bytes"));
         }
@@ -72,7 +53,7 @@ impl Worker {
         {
             return Err("it answered a command that was not sent whole".to_owned());
         }
-        scanner.reset();
+        backend.scanner.reset();
         backend.download = Some(Box::default());
         self.stats.large_replies += 1;
         if !backend.spare {

@@ -17,6 +17,7 @@ use crate::{BackendId, ClientId};
 
 impl Worker {
     /// A new command meets a hold on its slot: it waits its turn.
+    #[cold]
     pub(super) fn hold_behind(&mut self, id: HoldId, mut ticket: Ticket, request: &[u8], now: Time) {
         let Some(hold) = self.holds.find_mut(id) else { return };
         if hold.in_flight == 0 {
@@ -32,6 +33,7 @@ impl Worker {
     }
 
     /// A command cannot go now.
+    #[cold]
     pub(super) fn hold(&mut self, ticket: Ticket, request: Vec<u8>, from: Option<BackendId>, now: Time) {
         self.hold_until(Held::new(ticket, request, now), from, now);
     }
@@ -83,6 +85,7 @@ impl Worker {
     }
 
     /// A tracked command came back, one way or the other.
+    #[cold]
     pub(super) fn untrack(&mut self, ticket: &Ticket) {
         if !ticket.traits.has(Traits::TRACKED) {
             return;
@@ -114,6 +117,7 @@ impl Worker {
 
     /// A tracked command ran. Those before it that are still held and touch one of its keys can no longer run in order.
     /// A read by policy changes nothing: it may overtake.
+    #[cold]
     pub(super) fn ran(&mut self, ticket: &Ticket, request: &[u8], now: Time) {
         if self.reads_by_policy(ticket) {
             return;

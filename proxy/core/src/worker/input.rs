@@ -26,8 +26,9 @@ impl Worker {
         if client.input.is_empty() {
             let used =
                 if client.upload.is_some() { self.run_on(id, bytes, now) } else { self.run(id, bytes, now) };
-            if let (Some(client), Some(rest)) = (self.clients.find_mut(id), bytes.get(used..))
+            if let Some(rest) = bytes.get(used..)
                 && !rest.is_empty()
+                && let Some(client) = self.clients.find_mut(id)
                 && !client.closing
             {
                 client.input.extend_from_slice(rest);
@@ -86,19 +87,19 @@ impl Worker {
 
     /// Runs the commands in `input`; returns how many of its bytes are done with.
     fn run(&mut self, id: ClientId, input: &[u8], now: Time) -> usize {
-        if !self.may_run(id) {
+        if self.may_run_next(id, usize::MAX, now).is_none() {
             return 0;
         }
-        let mut scanner = match self.clients.find_mut(id).and_then(|client| client.scanner.take()) {
-            Some(scanner) => *scanner,
-            None => std::mem::take(&mut self.scratch.scanner),
-        };
-        let unread = self.clients.find(id).map_or(0, Client::unread);
+        let mut limits = self.limits(id);
+        let Some(client) = self.clients.find_mut(id) else { return 0 };
+        let most_unread = client.unread() + MAX_BURST;
+        let mut scanner = client.scanner.take().or_else(|| self.scratch.scanner.take()).unwrap_or_default();
         let mut used = 0;
         let mut partial = false;
-        loop {
-            let rest = input.get(used..).unwrap_or_default();
-            match scanner.scan(rest, &self.limits(id)) {
+        while let Some(rest) = input.get(used..)
+            && !rest.is_empty()
+        {
+            match scanner.scan(rest, &limits) {
                 Ok(RequestScan::Array { len }) => {
                     let frame = rest.get(..len).unwrap_or_default();
                     if self.command(id, frame, scanner.spans(), now) == Step::Later {
@@ -116,14 +117,13 @@ impl Worker {
                 }
                 Ok(RequestScan::Empty { len }) => used += len,
                 Ok(RequestScan::Partial) => {
-                    partial = !rest.is_empty() && !self.begin_upload(id, rest, &scanner, now);
+                    partial = !self.begin_upload(id, rest, &scanner, now);
                     break;
                 }
                 Err(error) => self.break_off(id, error),
             }
-            if !self.may_run(id) || self.is_burst(id, unread, now) {
-                break;
-            }
+            let Some(authenticated) = self.may_run_next(id, most_unread, now) else { break };
+            limits.authenticated = authenticated;
         }
         if let Some(client) = self.clients.find_mut(id) {
             client.end_burst();
@@ -132,17 +132,19 @@ impl Worker {
         used
     }
 
-    fn keep_scanner(&mut self, id: ClientId, mut scanner: RequestScanner, resume: bool) {
-        match self.clients.find_mut(id) {
-            Some(client) if resume => client.scanner = Some(Box::new(scanner)),
-            Some(_) | None => {
-                scanner.reset();
-                self.scratch.scanner = scanner;
-                self.scratch.shrink();
-            }
+    #[inline]
+    fn keep_scanner(&mut self, id: ClientId, mut scanner: Box<RequestScanner>, resume: bool) {
+        if resume && let Some(client) = self.clients.find_mut(id) {
+            client.scanner = Some(scanner);
+        } else {
+            scanner.reset();
+            scanner.shrink();
+            self.scratch.scanner = Some(scanner);
+            self.scratch.shrink();
         }
     }
 
+    #[inline(never)]
     fn inline(&mut self, id: ClientId, line: &[u8], now: Time) -> Step {
         let mut array = self.pool.take();
         let mut step = Step::Done;
@@ -162,6 +164,7 @@ impl Worker {
     }
 
     /// A request that is none: say so in turn, then close.
+    #[cold]
     fn break_off(&mut self, id: ClientId, error: RequestError) {
         let mut reply = Vec::new();
         error.write(&mut reply);
@@ -188,8 +191,30 @@ impl Worker {
         }
     }
 
-    /// True if the client may run a command now; else it is paused, unless it is being closed.
-    fn may_run(&mut self, id: ClientId) -> bool {
+    /// Whether the client has given its password, if it may run a command now; else it is paused, unless it is being closed.
+    ///
+    /// Not after it got so many replies in this run, all of the proxy's own, that it has more than `most_unread`: others
+    /// must get their turn, and the socket must get them first.
+    #[inline(always)]
+    fn may_run_next(&mut self, id: ClientId, most_unread: usize, now: Time) -> Option<bool> {
+        let client = self.clients.find(id).filter(|client| !client.closing)?;
+        let is_burst = client.unread() > most_unread;
+        let authenticated = client.session.authenticated;
+        let has_room = client.has_room(&self.settings) && self.pending_bytes < MAX_PENDING_BYTES;
+        if !has_room && !self.may_run_in_a_crowd(id) {
+            return None;
+        }
+        if is_burst {
+            self.pause(id);
+            self.timers.add(now, Due::Client(id));
+            return None;
+        }
+        Some(authenticated)
+    }
+
+    /// False and paused: the client is without room, or has more than its share where all together have too much under way.
+    #[cold]
+    fn may_run_in_a_crowd(&mut self, id: ClientId) -> bool {
         // Where all together have too much under way, those who have more than their share wait.
         let is_crowded = self.pending_bytes >= MAX_PENDING_BYTES;
         let share = if is_crowded { MAX_PENDING_BYTES / self.clients.len().max(1) } else { usize::MAX };
@@ -210,19 +235,9 @@ impl Worker {
         !full && !crowded
     }
 
-    /// After a command: has this run made so many replies, all of the proxy's own, that others must get their turn and the
-    /// socket must get them first?
-    fn is_burst(&mut self, id: ClientId, unread: usize, now: Time) -> bool {
-        let is_burst = self.clients.find(id).is_some_and(|client| client.unread() > unread + MAX_BURST);
-        if is_burst {
-            self.pause(id);
-            self.timers.add(now, Due::Client(id));
-        }
-        is_burst
-    }
-
     /// Stops running and reading a client. The large reply that it is in the midst of must not wait for it now: it may
     /// have to send all before it reads anything.
+    #[cold]
     pub(super) fn pause(&mut self, id: ClientId) {
         if let Some(client) = self.clients.find_mut(id) {
             client.paused = true;
@@ -233,6 +248,7 @@ impl Worker {
     }
 
     /// After a reply: has a paused client half its share back, so that going on pays?
+    #[inline(never)]
     pub(super) fn stir_client(&mut self, id: ClientId) {
         let settings = &self.settings;
         if let Some(client) = self.clients.find_mut(id)

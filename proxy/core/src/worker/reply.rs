@@ -1,7 +1,7 @@
 //! What a node said: to whom it belongs, and whether it is an answer or a reason to send again.
 
 use tsubaki_protocol::redirect::{self, Endpoint, Host, Refusal};
-use tsubaki_protocol::resp::reply::{ReplyScan, ReplyScanner};
+use tsubaki_protocol::resp::reply::ReplyScan;
 use tsubaki_protocol::resp::write;
 
 use super::Worker;
@@ -25,21 +25,20 @@ impl Worker {
         self.stats.node_in_bytes += bytes.len() as u64;
         let Some(backend) = self.backends.find_mut(id) else { return Flow::Pause };
         backend.heard = now;
-        let mut scanner = std::mem::take(&mut backend.scanner);
-        let taken = if backend.input.is_empty() && backend.download.is_none() {
-            self.take_replies(id, &mut scanner, bytes, now).map(|used| self.keep_input(id, bytes, used))
+        let goes_on = !backend.input.is_empty() || backend.download.is_some();
+        let taken = if goes_on {
+            self.take_more(id, bytes, now)
         } else {
-            self.take_more(id, &mut scanner, bytes, now)
+            self.take_replies(id, bytes, now).map(|used| self.keep_input(id, bytes, used))
         };
         let mut flow = Flow::Read;
         match taken {
             Ok(()) => {
-                if let Some(backend) = self.backends.find_mut(id) {
-                    backend.scanner = scanner;
-                    if backend.spare {
-                        flow = if backend.paused { Flow::Pause } else { Flow::Read };
-                        self.settle_spare(id);
-                    }
+                if let Some(backend) = self.backends.find(id)
+                    && backend.spare
+                {
+                    flow = if backend.paused { Flow::Pause } else { Flow::Read };
+                    self.settle_spare(id);
                 }
             }
             Err(reason) => self.fail_backend(id, &reason, now),
@@ -48,9 +47,12 @@ impl Worker {
         flow
     }
 
+    /// Keeps what is behind the `used` bytes of a read: the beginning of a reply.
+    #[inline]
     pub(super) fn keep_input(&mut self, id: BackendId, bytes: &[u8], used: usize) {
-        if let (Some(backend), Some(rest)) = (self.backends.find_mut(id), bytes.get(used..))
+        if let Some(rest) = bytes.get(used..)
             && !rest.is_empty()
+            && let Some(backend) = self.backends.find_mut(id)
         {
             let mut input = self.pool.take();
             input.extend_from_slice(rest);
@@ -70,19 +72,17 @@ impl Worker {
     }
 
     /// Takes the whole replies at the front of `input`, and the beginning of a large one; returns how many bytes they are.
-    pub(super) fn take_replies(
-        &mut self,
-        id: BackendId,
-        scanner: &mut ReplyScanner,
-        input: &[u8],
-        now: Time,
-    ) -> Result<usize, Broken> {
+    #[inline(always)]
+    pub(super) fn take_replies(&mut self, id: BackendId, input: &[u8], now: Time) -> Result<usize, Broken> {
         let mut used = 0;
-        while let Some(rest) = input.get(used..).filter(|rest| !rest.is_empty()) {
-            let reply = match scanner.scan(rest) {
+        while let Some(rest) = input.get(used..)
+            && !rest.is_empty()
+            && let Some(backend) = self.backends.find_mut(id)
+        {
+            let reply = match backend.scanner.scan(rest) {
                 Ok(ReplyScan::Complete(reply)) => reply,
                 Ok(ReplyScan::Partial) => {
-                    if self.begin_download(id, scanner, rest)? {
+                    if self.begin_download(id, rest)? {
                         used += self.download(id, rest, now)?.0;
                     }
                     break;
@@ -111,38 +111,52 @@ impl Worker {
             return Ok(());
         }
         if let State::Greeting(_) = backend.state {
-            if backend.greeted(frame, kind)? {
-                self.backend_ready(id);
-            }
-            return Ok(());
+            return self.take_greeting(id, frame, kind);
         }
-        let Some(ticket) = backend.tickets.front().copied() else {
-            return self.unasked(id, frame, kind, now);
-        };
-        let len = ticket.len as usize;
-        if !backend.journal.front_was_sent(len) {
-            return Err("it answered a command that was not sent whole".to_owned());
+        let Some(first) = backend.tickets.front() else { return self.unasked(id, frame, kind, now) };
+        if !backend.journal.front_was_sent(first.len as usize) {
+            return Err(too_early());
         }
-        backend.tickets.pop_front();
+        let Some(ticket) = backend.tickets.pop_front() else { return Ok(()) };
+        let is_error = matches!(kind, b'-' | b'!');
+        if is_error || ticket.traits.has(Traits::TRACKED.with(Traits::ASKING).with(Traits::PROBE)) {
+            self.take_unusual(id, ticket, frame, kind, now);
+        } else {
+            backend.journal.drop_front(ticket.len as usize);
+            self.answer_inline(&ticket, frame, now);
+        }
+        Ok(())
+    }
+
+    /// Takes an error, or the reply to a command that a hold counts, or to one of the proxy's own.
+    #[inline(never)]
+    fn take_unusual(&mut self, id: BackendId, ticket: Ticket, frame: &[u8], kind: u8, now: Time) {
         if kind == b'-'
             && let Some(refusal) = self.refusal(&ticket, frame)
         {
             self.not_run(id, ticket, &refusal, frame, now);
-            return Ok(());
+            return;
         }
         if ticket.traits.has(Traits::TRACKED) {
             self.came_back(id, &ticket, now);
         }
-        let Some(backend) = self.backends.find_mut(id) else { return Ok(()) };
-        backend.journal.drop_front(len);
-        if ticket.traits.has(Traits::ASKING.with(Traits::PROBE)) {
-            if ticket.traits.has(Traits::PROBE) {
-                self.accepted(id, ticket, now);
-            }
-            return Ok(());
+        let Some(backend) = self.backends.find_mut(id) else { return };
+        backend.journal.drop_front(ticket.len as usize);
+        if ticket.traits.has(Traits::PROBE) {
+            self.accepted(id, ticket, now);
+        } else if !ticket.traits.has(Traits::ASKING) {
+            self.stats.node_errors += u64::from(matches!(kind, b'-' | b'!'));
+            self.answer(&ticket, frame, now);
         }
-        self.stats.node_errors += u64::from(matches!(kind, b'-' | b'!'));
-        self.answer(&ticket, frame, now);
+    }
+
+    #[cold]
+    fn take_greeting(&mut self, id: BackendId, frame: &[u8], kind: u8) -> Result<(), Broken> {
+        if let Some(backend) = self.backends.find_mut(id)
+            && backend.greeted(frame, kind)?
+        {
+            self.backend_ready(id);
+        }
         Ok(())
     }
 
@@ -178,6 +192,7 @@ impl Worker {
 
     /// Reads an error as a node's refusal to run the command, if it is one. A script can return any error text after it
     /// wrote, so of its errors only the servers' own whole texts count, and a redirect only for its own slot.
+    #[cold]
     fn refusal<'a>(&self, ticket: &Ticket, frame: &'a [u8]) -> Option<Refusal<'a>> {
         if ticket.traits.has(Traits::ASKING) {
             return None;
@@ -192,13 +207,20 @@ impl Worker {
     }
 
     /// Gives a command, or its part, its final reply.
-    #[inline]
     pub(super) fn answer(&mut self, ticket: &Ticket, reply: &[u8], now: Time) {
+        self.answer_inline(ticket, reply, now);
+    }
+
+    /// [`Self::answer`] where nearly all replies come along.
+    #[inline(always)]
+    fn answer_inline(&mut self, ticket: &Ticket, reply: &[u8], now: Time) {
         #[cfg(feature = "faults")]
         let (ticket, reply) = &self.spoil_answer(ticket, reply);
-        self.untrack(ticket);
+        if ticket.traits.has(Traits::TRACKED) {
+            self.untrack(ticket);
+        }
         self.no_longer_pending(ticket.len);
-        self.stats.latency.record(now.since(ticket.arrived).as_micros() as u64);
+        self.stats.latency.record(now.micros_since(ticket.arrived));
         let Some(client) = self.clients.find_mut(ticket.client) else {
             self.stats.orphans += 1;
             return;
@@ -207,8 +229,14 @@ impl Worker {
         client.pending_bytes = client.pending_bytes.saturating_sub(ticket.len as usize);
         if ticket.part == Ticket::WHOLE {
             self.fill(ticket.client, ticket.seq, reply);
-            return;
+        } else {
+            self.answer_part(ticket, reply);
         }
+    }
+
+    #[inline(never)]
+    fn answer_part(&mut self, ticket: &Ticket, reply: &[u8]) {
+        let Some(client) = self.clients.find_mut(ticket.client) else { return };
         let Some(id) = client.pipeline.fanout(ticket.seq) else { return };
         let Some(fanout) = self.fanouts.find_mut(id) else { return };
         let is_whole = fanout.put(ticket.part, reply);
@@ -221,15 +249,20 @@ impl Worker {
             self.unread_bytes = self.unread_bytes.saturating_sub(fanout.reply_bytes());
             self.fill(fanout.client, fanout.seq, &merged);
             self.pool.give(merged);
+            let (room, bytes) = fanout.into_memory();
+            self.pool.give(bytes);
+            self.scratch.keep(room);
         } else {
-            let unread = client.unread();
-            self.stir_client(ticket.client);
+            let (unread, is_paused) = (client.unread(), client.paused);
+            if is_paused {
+                self.stir_client(ticket.client);
+            }
             self.check_unread(ticket.client, unread);
         }
     }
 
     /// Puts the reply of a request into its client's order, and sees whether the client may go on, or has too much unread.
-    #[inline]
+    #[inline(always)]
     pub(super) fn fill(&mut self, id: ClientId, seq: Seq, reply: &[u8]) {
         let Some(client) = self.clients.find_mut(id) else { return };
         let before = client.unread();
@@ -252,14 +285,19 @@ impl Worker {
     }
 
     /// Closes a client that left too much unread; where all together did, the one that left most.
-    #[inline]
+    #[inline(always)]
     pub(super) fn check_unread(&mut self, id: ClientId, unread: usize) {
         if unread > self.settings.max_output {
             self.over_output_limit(id);
         } else if self.unread_bytes > self.settings.max_total_output {
-            let most = self.clients.iter().max_by_key(|(_, client)| client.unread()).map(|(id, _)| id);
-            self.over_output_limit(most.unwrap_or(id));
+            self.over_total_output_limit(id);
         }
+    }
+
+    #[cold]
+    fn over_total_output_limit(&mut self, id: ClientId) {
+        let most = self.clients.iter().max_by_key(|(_, client)| client.unread()).map(|(id, _)| id);
+        self.over_output_limit(most.unwrap_or(id));
     }
 
     #[cold]
@@ -275,6 +313,7 @@ impl Worker {
     }
 
     /// A node did not run a command: learn from what it said, and send the command again.
+    #[cold]
     fn refused(&mut self, id: BackendId, mut held: Held, refusal: &Refusal<'_>, frame: &[u8], now: Time) {
         let Some(backend) = self.backends.find(id) else { return };
         let ticket = held.ticket;
@@ -411,6 +450,11 @@ impl Worker {
             Refusal::MasterDown => &mut stats.masterdown,
         } += 1;
     }
+}
+
+#[cold]
+fn too_early() -> Broken {
+    "it answered a command that was not sent whole".to_owned()
 }
 
 /// What a client is told whose command was sent from node to node, or to one that no view knows.

@@ -7,6 +7,7 @@ use tsubaki_protocol::resp::Resp;
 use super::Worker;
 use crate::action::{Action, RefreshReason};
 use crate::backend::{Backend, Lane, Ticket, Traits};
+use crate::client::Origin;
 use crate::fault::Fault;
 use crate::map::NodeId;
 use crate::settings::ReadPolicy;
@@ -29,13 +30,11 @@ pub(super) enum NoWay {
 
 impl Worker {
     /// Sends a new command, or the part of one.
-    pub(super) fn send(&mut self, mut ticket: Ticket, request: &[u8], now: Time) {
-        let Some(client) = self.clients.find_mut(ticket.client) else { return };
+    #[inline(always)]
+    pub(super) fn send(&mut self, mut ticket: Ticket, origin: Origin, request: &[u8], now: Time) {
         ticket.len = request.len() as u32;
-        client.in_flight += 1;
-        client.pending_bytes += request.len();
         self.pending_bytes += request.len();
-        if let Some(hold) = client.hold_on(ticket.slot)
+        if let Some(hold) = origin.hold
             && !self.faults.is(Fault::IgnoredHold)
         {
             self.hold_behind(hold, ticket, request, now);
@@ -45,21 +44,23 @@ impl Worker {
             self.hold_large(ticket, request.to_vec(), now);
             return;
         }
-        let resp = if self.faults.is(Fault::WrongLane) { Resp::V2 } else { client.session.resp };
-        let number = client.session.id;
-        match self.way(&ticket, resp, number, now) {
+        let resp = if self.faults.is(Fault::WrongLane) { Resp::V2 } else { origin.resp };
+        match self.way(&ticket, resp, origin.number, now) {
             Ok(backend) => self.push(backend, ticket, request, now),
-            Err(why) => {
-                if why == NoWay::Uncovered {
-                    self.refresh(RefreshReason::Uncovered, None, now);
-                }
-                self.hold(ticket, request.to_vec(), None, now);
-            }
+            Err(why) => self.no_way(why, ticket, request, now),
         }
     }
 
+    #[cold]
+    fn no_way(&mut self, why: NoWay, ticket: Ticket, request: &[u8], now: Time) {
+        if why == NoWay::Uncovered {
+            self.refresh(RefreshReason::Uncovered, None, now);
+        }
+        self.hold(ticket, request.to_vec(), None, now);
+    }
+
     /// The connection for a command, by the map.
-    #[inline]
+    #[inline(always)]
     pub(super) fn way(
         &mut self,
         ticket: &Ticket,
@@ -90,6 +91,7 @@ impl Worker {
     }
 
     /// True if the read policy, not the map alone, says where a command goes.
+    #[inline]
     pub(super) fn reads_by_policy(&self, ticket: &Ticket) -> bool {
         self.settings.read_policy != ReadPolicy::Master
             && ticket.traits.has(Traits::READ)
@@ -97,6 +99,7 @@ impl Worker {
     }
 
     /// The connection for a read: of those whom the policy allows, whose turn it is among the ready ones.
+    #[inline(never)]
     fn read_way(&mut self, slot: u16, lane: Lane, now: Time) -> Result<BackendId, NoWay> {
         let policy = self.settings.read_policy;
         let shard = self.map.shard_mut(slot).ok_or(NoWay::Uncovered)?;
@@ -131,13 +134,18 @@ impl Worker {
     }
 
     /// The node's connection of that lane; opens it if there is none and the node did not fail just now.
-    #[inline]
+    #[inline(always)]
     pub(super) fn connection(&mut self, id: NodeId, lane: Lane, now: Time) -> Result<BackendId, NoWay> {
         let node = self.map.node(id).ok_or(NoWay::Uncovered)?;
         if let Some(Some(backend)) = node.backends.get(lane.index()) {
             return Ok(*backend);
         }
         let may_connect = node.may_connect(now);
+        self.connect(id, lane, may_connect, now)
+    }
+
+    #[cold]
+    fn connect(&mut self, id: NodeId, lane: Lane, may_connect: bool, now: Time) -> Result<BackendId, NoWay> {
         let shared = match self.idle_spare(id, lane) {
             Some(spare) => spare,
             None if may_connect => self.dial(id, lane, now),
@@ -170,7 +178,7 @@ impl Worker {
         backend
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, id: BackendId, mut ticket: Ticket, request: &[u8], now: Time) {
         let Some(backend) = self.backends.find_mut(id) else { return };
         self.stats.requests += 1;
@@ -182,13 +190,17 @@ impl Worker {
         }
         self.stats.replica_reads += u64::from(backend.lane.replica);
         backend.push(ticket, request, now);
+        if !backend.dirty {
+            backend.dirty = true;
+            self.dirty_backends.push(id);
+        }
         if !backend.watched {
             self.watch(id, now);
         }
-        self.mark_backend(id);
     }
 
     /// Has a timer look whether the node speaks.
+    #[cold]
     pub(super) fn watch(&mut self, id: BackendId, now: Time) {
         if let Some(backend) = self.backends.find_mut(id)
             && !backend.watched
@@ -198,7 +210,6 @@ impl Worker {
         }
     }
 
-    #[inline]
     pub(super) fn mark_backend(&mut self, id: BackendId) {
         if let Some(backend) = self.backends.find_mut(id)
             && !backend.dirty
