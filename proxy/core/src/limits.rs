@@ -60,7 +60,7 @@ pub(crate) const MAX_UPLOAD_ARGS: usize = 1024;
 /// Replies that one read of one client may make before the others get their turn. COMMAND makes 100 KiB of nine bytes.
 pub(crate) const MAX_BURST: usize = 1024 * 1024;
 
-/// How long a reply waits for those of the commands that its client sent with it, so that a pipeline over several nodes is answered in one write and not in one a node. Nodes of a healthy cluster answer within this time of each other; where one does not, the others' replies are no later than this.
+/// How long a reply waits for those of the commands that its client sent with it, so that a pipeline over several nodes is answered in one write and not in one a node. Nodes of a healthy cluster answer within this time of each other; where one does not, the others' replies are no later than this, and than the caller's timers are coarse.
 pub(crate) const CORK_TIME: Duration = Duration::from_millis(1);
 
 /// Replies of this size do not wait for more: a larger write saves nothing.
