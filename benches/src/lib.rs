@@ -26,6 +26,7 @@ pub mod instructions;
 pub mod lane;
 pub mod load;
 pub mod peers;
+pub mod place;
 pub mod poll;
 pub mod process;
 pub mod program;

@@ -12,7 +12,8 @@ use crate::{
     cluster::Cluster,
     connection::Connection,
     load::{Amount, Load, Target},
-    process::cpu_time_of_the_load,
+    place::{Cpus, Places},
+    process::{Server, cpu_time_of_the_load},
 };
 
 /// One load through one subject.
@@ -88,6 +89,7 @@ impl Measurement<'_> {
     /// # Errors
     /// If a process ended, or the subject did not serve the load.
     pub fn take(&self) -> anyhow::Result<Sample> {
+        let _places = matches!(self.load, Load::RoundTrip).then(|| self.place()).transpose()?;
         let before = self.read()?;
         let figures = self.load.run(&self.target(), self.amount);
         // If a server has ended, this says so, and the load's error is only what follows from it.
@@ -121,6 +123,22 @@ impl Measurement<'_> {
             threads: self.threads,
             password: self.cluster.password().map(str::to_owned),
         }
+    }
+
+    /// Gives the middle a CPU of its own.
+    fn place(&self) -> anyhow::Result<Places> {
+        let mut places = Places::default();
+        if let Some(cpus) = Cpus::of_this_machine()? {
+            places.put_this_thread(cpus.client)?;
+            let own = self.middle.map(|middle| &middle.nodes).into_iter().flatten().map(Server::pid);
+            for server in self.cluster.pids().into_iter().chain(own) {
+                places.put_process(server, cpus.servers)?;
+            }
+            if let Some(middle) = self.middle {
+                places.put_process(middle.server.pid(), cpus.middle)?;
+            }
+        }
+        Ok(places)
     }
 
     fn read(&self) -> anyhow::Result<Reading> {
