@@ -37,6 +37,9 @@ pub struct Client {
     pub(crate) partial_bytes: usize,
     /// The large request that its newest bytes belong to.
     pub(crate) upload: Option<Box<Upload>>,
+    /// Of the last request of which the beginning was looked at for streaming it: its number, and how many arguments were
+    /// whole then.
+    pub(crate) looked_at: (Seq, usize),
     /// The connection from which the large reply comes that is its next.
     pub(crate) feeder: Option<BackendId>,
     /// The caller was told not to read it.
@@ -117,6 +120,7 @@ impl Client {
             pending_bytes: 0,
             partial_bytes: 0,
             upload: None,
+            looked_at: (0, 0),
             feeder: None,
             paused: false,
             closing: false,

@@ -54,7 +54,7 @@ pub(crate) const MAX_SPARES: usize = 256;
 /// Of these, those kept for the next large value once they carry nothing: as many as one client's bytes in flight are large requests.
 pub(crate) const KEEP_SPARES: usize = 16;
 
-/// A large request with more arguments to come is not streamed: it is many keys more likely than one long value.
+/// A large request with more arguments is not streamed: it is many keys more likely than one long value. It is also what one look at it costs at most.
 pub(crate) const MAX_UPLOAD_ARGS: usize = 1024;
 
 /// Replies that one read of one client may make before the others get their turn. COMMAND makes 100 KiB of nine bytes.

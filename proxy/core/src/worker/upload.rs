@@ -51,11 +51,16 @@ impl Worker {
         if scanner.least_len(input) <= self.settings.large_value {
             return false;
         }
-        let Some(Opening { command, slot, probe }) = opening(input, scanner) else { return false };
+        let Some((whole, left)) = scanner.partial() else { return false };
         let Some(client) = self.clients.find_mut(id) else { return false };
-        if !client.session.authenticated || client.session.transaction.is_some() {
+        // Only one more argument can tell more: a byte alone must not cost as much as all before it.
+        let looked_at = (client.pipeline.next(), whole.len());
+        let is_seen = std::mem::replace(&mut client.looked_at, looked_at) == looked_at;
+        let is_bare = !client.session.authenticated || client.session.transaction.is_some();
+        if is_seen || is_bare || whole.len() + left > MAX_UPLOAD_ARGS {
             return false;
         }
+        let Some(Opening { command, slot, probe }) = opening(input, whole, left) else { return false };
         self.stats.commands += 1;
         self.stats.large_requests += 1;
         client.session.last_command = command.name;
@@ -289,11 +294,7 @@ pub(super) fn lost_text(ticket: &Ticket) -> String {
 
 /// Reads a request of which the end has not come. `None`: it must be whole, because where it goes may depend on what is
 /// missing, or it does not go to one node.
-fn opening(input: &[u8], scanner: &RequestScanner) -> Option<Opening> {
-    let (whole, left) = scanner.partial()?;
-    if left > MAX_UPLOAD_ARGS {
-        return None;
-    }
+fn opening(input: &[u8], whole: &[Span], left: usize) -> Option<Opening> {
     // What is to come counts as empty for now, and must not be a key.
     let mut spans = whole.to_vec();
     spans.resize(whole.len() + left, Span { start: 0, end: 0 });

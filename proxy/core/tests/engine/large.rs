@@ -837,6 +837,39 @@ fn a_node_that_takes_nothing_of_a_large_request_is_given_up() {
     client.expect(LOST_HALF);
 }
 
+#[test]
+fn a_byte_of_a_request_of_many_arguments_costs_no_more_than_a_byte() {
+    const ARGS: usize = 1_000_000;
+    const TO_COME: usize = 1_000;
+    let cluster = cluster();
+    let client = cluster.client();
+    let arg = b"$1\r\nb\r\n";
+    let mut request = format!("*{}\r\n$3\r\nDEL\r\n", ARGS + 1).into_bytes();
+    request.extend_from_slice(&arg.repeat(ARGS - TO_COME));
+    client.send_bytes(&request);
+    // If each looked at all arguments before it, this would not end.
+    for byte in arg.repeat(TO_COME) {
+        client.send_bytes([byte]);
+    }
+    assert_eq!(cluster.node(B).take_command().map(|words| words.len()), Some(ARGS + 1));
+    cluster.node(B).reply(":1\r\n");
+    client.expect(":1\r\n");
+}
+
+#[test]
+fn a_request_of_which_more_arguments_have_come_is_looked_at_again() {
+    let cluster = cluster();
+    let client = cluster.client();
+    let request = command(&format!("EVAL {} 1 b {}", body(2 * LARGE), body(2 * LARGE)));
+    client.send_bytes(&request[..2 * LARGE]);
+    client.send_bytes(&request[2 * LARGE..2 * LARGE + 200]);
+    cluster.node(B).serve("EXISTS b", ":0\r\n");
+    client.send_bytes(&request[2 * LARGE + 200..]);
+    cluster.node(B).expect_bytes(&request);
+    cluster.node(B).reply("+OK\r\n");
+    client.expect("+OK\r\n");
+}
+
 // Connections.
 
 #[test]
