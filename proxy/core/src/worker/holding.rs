@@ -40,16 +40,22 @@ impl Worker {
 
     /// A command that `from` did not run goes again.
     pub(super) fn hold_until(&mut self, mut held: Held, from: Option<BackendId>, now: Time) {
+        let was_tracked = held.ticket.traits.has(Traits::TRACKED);
         self.untrack(&held.ticket);
         held.ticket.traits = held.ticket.traits.without(Traits::TRACKED);
-        if self.clients.find(held.ticket.client).is_none() {
+        let Some(client) = self.clients.find(held.ticket.client) else {
             self.stats.orphans += 1;
             self.no_longer_pending(held.ticket.len);
             return;
-        }
+        };
+        let is_known = client.hold_on(held.ticket.slot).is_some();
         held.ticket.wait_from(now);
-        let slot = held.ticket.slot;
-        let id = self.hold_for(held.ticket.client, slot, |worker| worker.connections_of(slot, from));
+        let Ticket { client, slot, .. } = held.ticket;
+        let id = self.hold_for(client, slot, |worker| worker.connections_of(slot, from));
+        if is_known && !was_tracked {
+            // That hold knows of other connections only.
+            self.track_client(client, slot, from.into_iter().collect());
+        }
         if let Some(hold) = self.holds.find_mut(id) {
             hold.put(held);
         }
@@ -71,10 +77,15 @@ impl Worker {
         if let Some(client) = self.clients.find_mut(client) {
             client.add_hold(slot, id);
         }
-        for backend in connections(self) {
+        self.track_client(client, slot, connections(self));
+        id
+    }
+
+    /// Has the hold of a client on a slot wait for what that client has in flight there, on these connections.
+    pub(super) fn track_client(&mut self, client: ClientId, slot: u16, connections: Vec<BackendId>) {
+        for backend in connections {
             self.track(backend, |ticket| ticket.client == client && ticket.slot == slot);
         }
-        id
     }
 
     /// Where commands on `slot` can be in flight: at `at`, and at its master.

@@ -34,14 +34,14 @@ impl Worker {
     pub(super) fn send(&mut self, mut ticket: Ticket, origin: Origin, request: &[u8], now: Time) {
         ticket.len = request.len() as u32;
         self.pending_bytes += request.len();
+        if request.len() > self.settings.large_value {
+            self.hold_large(ticket, request.to_vec(), now);
+            return;
+        }
         if let Some(hold) = origin.hold
             && !self.faults.is(Fault::IgnoredHold)
         {
             self.hold_behind(hold, ticket, request, now);
-            return;
-        }
-        if request.len() > self.settings.large_value {
-            self.hold_large(ticket, request.to_vec(), now);
             return;
         }
         let resp = if self.faults.is(Fault::WrongLane) { Resp::V2 } else { origin.resp };

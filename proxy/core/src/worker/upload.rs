@@ -80,11 +80,11 @@ impl Worker {
 
     /// A command that needs a connection of its own waits for all that its client has in flight on its slot.
     pub(super) fn hold_large(&mut self, ticket: Ticket, request: Vec<u8>, now: Time) {
-        let connections = |worker: &Self| match worker.faults.is(Fault::OvertakingUpload) {
-            true => Vec::new(),
-            false => worker.backends.ids(),
-        };
-        let hold = self.hold_for(ticket.client, ticket.slot, connections);
+        // A hold that is there already may wait for some of it only.
+        if !self.faults.is(Fault::OvertakingUpload) {
+            self.track_client(ticket.client, ticket.slot, self.backends.ids());
+        }
+        let hold = self.hold_for(ticket.client, ticket.slot, |_| Vec::new());
         if let Some(hold) = self.holds.find_mut(hold) {
             hold.put(Held::new(ticket, request, now));
         }

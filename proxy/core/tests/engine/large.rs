@@ -3,7 +3,7 @@
 use tsubaki_core::action::Event;
 use tsubaki_core::settings::ReadPolicy;
 
-use crate::harness::{B, B1, Behaviour, C, Client, Cluster, bulk, command, commands, ms};
+use crate::harness::{B, B1, B2, Behaviour, C, Client, Cluster, bulk, command, commands, ms};
 
 /// Small enough that a test is quick; a value above it is large.
 const LARGE: usize = 10_000;
@@ -37,6 +37,38 @@ fn begin_request(cluster: &Cluster, client: &Client, request: &[u8], given: usiz
     cluster.node(B).serve("EXISTS b", ":0\r\n");
     cluster.node(B).expect_bytes(&request[..given]);
     request[given..].to_vec()
+}
+
+/// A cluster whose reads go to replicas, which are connected.
+fn reading_replicas() -> Cluster {
+    let cluster = Cluster::with(|settings| {
+        settings.large_value = LARGE;
+        settings.read_policy = ReadPolicy::PreferReplica;
+    });
+    let client = cluster.client();
+    for _ in 0..4 {
+        client.send("GET b");
+        let at = [B, B1, B2].into_iter().find(|address| cluster.node(address).got_something());
+        cluster.node(at.unwrap()).serve("GET b", "$-1\r\n");
+        client.expect("$-1\r\n");
+    }
+    cluster
+}
+
+/// Behind writes that are not answered, the client asks a replica for `b`; which one begins with a large reply, and the
+/// rest of that, come back.
+fn begin_reply_behind<const N: usize>(
+    cluster: &Cluster,
+    client: &Client,
+    writes: [&str; N],
+) -> (&'static str, String) {
+    client.send_all(writes);
+    client.send("GET b");
+    let at = [B1, B2].into_iter().find(|address| cluster.node(address).got_something()).unwrap();
+    let reply = bulk(&body(2 * LARGE));
+    cluster.node(at).serve("GET b", &reply[..100]);
+    cluster.node(B).expect_all(writes);
+    (at, reply[100..].to_owned())
 }
 
 // Replies.
@@ -868,6 +900,52 @@ fn a_request_of_which_more_arguments_have_come_is_looked_at_again() {
     cluster.node(B).expect_bytes(&request);
     cluster.node(B).reply("+OK\r\n");
     client.expect("+OK\r\n");
+}
+
+#[test]
+fn a_large_request_joins_a_hold_only_behind_all_that_its_client_has_in_flight() {
+    let cluster = reading_replicas();
+    let client = cluster.client();
+    let (replica, rest) = begin_reply_behind(&cluster, &client, ["SET b 1"]);
+    let request = command(&format!("SET b {}", body(2 * LARGE)));
+    client.send_bytes(&request[..100]);
+    cluster.node(replica).reply(&rest);
+    cluster.expect_nothing_sent();
+    cluster.node(B).reply_on(0, "+OK\r\n");
+    cluster.node(B).serve("EXISTS b", ":0\r\n");
+    client.send_bytes(&request[100..]);
+    cluster.node(B).expect_bytes(&request);
+    cluster.node(B).reply("+OK\r\n");
+    assert!(client.received().ends_with(b"\r\n+OK\r\n"));
+}
+
+#[test]
+fn a_whole_large_request_joins_a_hold_only_behind_all_that_its_client_has_in_flight() {
+    let cluster = reading_replicas();
+    let client = cluster.client();
+    let (replica, rest) = begin_reply_behind(&cluster, &client, ["SET b 1"]);
+    let request = command(&format!("EVAL {} 1 b", body(2 * LARGE)));
+    client.send_bytes(&request);
+    cluster.node(replica).reply(&rest);
+    cluster.expect_nothing_sent();
+    cluster.node(B).reply_on(0, "+OK\r\n");
+    cluster.node(B).expect_bytes(&request);
+    cluster.node(B).reply("+OK\r\n");
+    assert!(client.received().ends_with(b"\r\n+OK\r\n"));
+}
+
+#[test]
+fn a_refused_command_joins_a_hold_only_behind_all_that_its_client_has_in_flight() {
+    let cluster = reading_replicas();
+    let client = cluster.client();
+    let (replica, rest) = begin_reply_behind(&cluster, &client, ["SET b 1", "SET b 2"]);
+    cluster.node(B).reply("-ASK 3300 c:7000\r\n");
+    cluster.node(replica).reply(&rest);
+    cluster.expect_nothing_sent();
+    cluster.node(B).reply("-ASK 3300 c:7000\r\n");
+    cluster.node(C).expect_all(["ASKING", "SET b 1", "ASKING", "SET b 2"]);
+    cluster.node(C).reply("+OK\r\n".repeat(4));
+    assert!(client.received().ends_with(rest.as_bytes()));
 }
 
 // Connections.
