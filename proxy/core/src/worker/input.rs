@@ -45,6 +45,7 @@ impl Worker {
         client.resuming = false;
         client.paused = false;
         self.run_input(id, now);
+        self.keep_window(id);
         if self.is_read(id) {
             self.actions.push_back(Action::ResumeClient(id));
         }

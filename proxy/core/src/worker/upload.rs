@@ -145,14 +145,25 @@ impl Worker {
             self.pass_on(to, input.get(..passed.len).unwrap_or_default());
             if passed.whole {
                 self.end_upload(to, now);
-            } else if !is_cut && self.backends.find(to).is_some_and(|to| to.unsent().len() >= self.window()) {
-                self.pause(id);
+            } else if !is_cut {
+                self.keep_window(id);
             }
         }
         if is_cut {
             self.cut_upload(id, stage, now);
         }
         passed.len
+    }
+
+    /// Pauses a client of whose large request so much has not left that no more is wanted.
+    pub(super) fn keep_window(&mut self, id: ClientId) {
+        if let Some(client) = self.clients.find(id)
+            && let Some(upload) = &client.upload
+            && let Stage::Sending(to) = upload.stage
+            && self.backends.find(to).is_some_and(|to| to.unsent().len() >= self.window().max(1))
+        {
+            self.pause(id);
+        }
     }
 
     /// Puts a piece of a large request into the journal of its connection.

@@ -948,6 +948,30 @@ fn a_refused_command_joins_a_hold_only_behind_all_that_its_client_has_in_flight(
     assert!(client.received().ends_with(rest.as_bytes()));
 }
 
+#[test]
+fn replies_to_other_commands_let_no_more_of_a_large_request_in() {
+    let cluster = cluster();
+    let client = cluster.client();
+    client.send_bytes(command("GET c").repeat(100));
+    let request = command(&format!("SET b {}", body(100 * LARGE)));
+    let rest = begin_request(&cluster, &client, &request, 100);
+    cluster.node(B).take_only(1);
+    let mut pieces = rest.chunks(LARGE);
+    client.send_bytes(pieces.next().unwrap());
+    for piece in pieces {
+        cluster.node(C).serve("GET c", "$-1\r\n");
+        client.send_bytes(piece);
+        assert!(client.is_paused());
+    }
+    assert!(cluster.held() <= 2 * LARGE, "{} bytes are held", cluster.held());
+    cluster.node(B).expect_bytes(&rest[..1]);
+    cluster.node(B).take_only(usize::MAX);
+    cluster.node(B).expect_bytes(&rest[1..]);
+    cluster.node(B).reply("+OK\r\n");
+    cluster.node(C).serve("GET c", "$-1\r\n");
+    client.expect("$-1\r\n".repeat(100) + "+OK\r\n");
+}
+
 // Connections.
 
 #[test]
