@@ -257,8 +257,8 @@ impl Worker {
         self.stats.node_out_bytes += count as u64;
         if let Some(backend) = self.backends.find_mut(id) {
             backend.advance(count);
-            if backend.upload.is_some() {
-                self.upload_sent(id);
+            if !backend.unsent().is_empty() || backend.upload.is_some() {
+                self.still_sending(id, count);
             }
         }
     }

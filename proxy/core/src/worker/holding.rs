@@ -4,12 +4,13 @@ use tsubaki_protocol::resp::Resp;
 use tsubaki_protocol::resp::write;
 
 use super::send::NoWay;
+use super::upload::lost_text;
 use super::{HoldId, Worker};
 use crate::action::RefreshReason;
 use crate::backend::{Backend, Ticket, Traits};
 use crate::fault::Fault;
 use crate::hold::{Held, Hold, KeySet, is_later};
-use crate::limits::HOLD_CHECK;
+use crate::limits::{HOLD_CHECK, MAX_RESENDS};
 use crate::map::NodeId;
 use crate::time::Time;
 use crate::timer::Due;
@@ -40,6 +41,7 @@ impl Worker {
 
     /// A command that `from` did not run goes again.
     pub(super) fn hold_until(&mut self, mut held: Held, from: Option<BackendId>, now: Time) {
+        let was_cut_short = from.is_none() && self.is_under_way(&held.ticket);
         let was_tracked = held.ticket.traits.has(Traits::TRACKED);
         self.untrack(&held.ticket);
         held.ticket.traits = held.ticket.traits.without(Traits::TRACKED);
@@ -49,6 +51,13 @@ impl Worker {
             return;
         };
         let is_known = client.hold_on(held.ticket.slot).is_some();
+        if was_cut_short {
+            if held.ticket.resends >= MAX_RESENDS {
+                self.fail_ticket(&held.ticket, &lost_text(&held.ticket), now);
+                return;
+            }
+            held.ticket.resends += 1;
+        }
         held.ticket.wait_from(now);
         let Ticket { client, slot, .. } = held.ticket;
         let id = self.hold_for(client, slot, |worker| worker.connections_of(slot, from));
@@ -60,6 +69,13 @@ impl Worker {
             hold.put(held);
         }
         self.stirred.push_back(id);
+    }
+
+    /// True of a large command that left its hold and was not sent whole: one that was is counted already, and waits anew.
+    fn is_under_way(&self, ticket: &Ticket) -> bool {
+        ticket.len as usize > self.settings.large_value
+            && ticket.traits.has(Traits::TRACKED)
+            && ticket.waiting != Time::default()
     }
 
     /// The hold of a client on a slot, made if there is none. A new one waits for what that client has in flight there, on
@@ -352,8 +368,10 @@ impl Worker {
             Some(NoWay::Down) | None => {
                 let sent = match (ticket.resends, ticket.redirects, ticket.refusals) {
                     (0, 0, 0) => "it was not sent",
-                    (0, ..) => "it did not run",
-                    _ => "it only reads, and the connection was lost",
+                    (1.., ..) if ticket.traits.has(Traits::READ) => {
+                        "it only reads, and the connection was lost"
+                    }
+                    _ => "it did not run",
                 };
                 format!("CLUSTERDOWN {subject} cannot be reached ({waited}); {sent}")
             }

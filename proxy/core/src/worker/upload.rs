@@ -179,11 +179,23 @@ impl Worker {
         self.mark_backend(to);
     }
 
+    /// A node's socket took `count` bytes, and there are or will be more. A node that gets the command that it is to answer
+    /// next piece by piece is not silent.
+    #[cold]
+    pub(super) fn still_sending(&mut self, id: BackendId, count: usize) {
+        let Some(backend) = self.backends.find_mut(id) else { return };
+        let has_first =
+            backend.tickets.front().is_some_and(|first| backend.journal.front_was_sent(first.len as usize));
+        backend.excused |= count > 0 && !has_first;
+        if backend.upload.is_some() {
+            self.upload_sent(id);
+        }
+    }
+
     /// The socket took a piece of a large request: it is kept no longer, and the client may send more.
-    pub(super) fn upload_sent(&mut self, to: BackendId) {
+    fn upload_sent(&mut self, to: BackendId) {
         let window = self.window();
         let Some(backend) = self.backends.find_mut(to) else { return };
-        backend.excused = true;
         let Some(ticket) = backend.upload.as_mut() else { return };
         let id = ticket.client;
         let is_low = backend.journal.unsent().len() <= window / 2;

@@ -972,6 +972,50 @@ fn replies_to_other_commands_let_no_more_of_a_large_request_in() {
     client.expect("$-1\r\n".repeat(100) + "+OK\r\n");
 }
 
+#[test]
+fn a_node_that_takes_long_to_take_a_whole_large_request_is_not_taken_for_a_silent_one() {
+    let cluster = cluster();
+    let client = cluster.client();
+    let request = command(&format!("EVAL {} 1 b", body(6 * LARGE)));
+    cluster.node(B).behave(Behaviour::Scripted);
+    client.send_bytes(&request);
+    cluster.node(B).expect("PING");
+    cluster.node(B).reply("+PONG\r\n");
+    cluster.node(B).expect("PING");
+    cluster.node(B).take_only(0);
+    cluster.node(B).reply("+PONG\r\n");
+    for _ in 0..6 {
+        cluster.advance(ms(10_000));
+        cluster.node(B).take_only(LARGE);
+    }
+    cluster.node(B).take_only(usize::MAX);
+    cluster.node(B).expect_bytes(&request);
+    cluster.node(B).reply("+OK\r\n");
+    client.expect("+OK\r\n");
+}
+
+#[test]
+fn a_whole_large_request_is_not_begun_again_and_again() {
+    let cluster = cluster();
+    let client = cluster.client();
+    client.send("GET b");
+    cluster.node(B).serve("GET b", "$-1\r\n");
+    client.expect("$-1\r\n");
+    cluster.node(B).behave(Behaviour::Scripted);
+    let request = command(&format!("EVAL {} 1 b", body(6 * LARGE)));
+    client.send_bytes(&request);
+    for _ in 0..4 {
+        client.expect_nothing();
+        cluster.advance(ms(200));
+        cluster.node(B).expect("PING");
+        cluster.node(B).take_only(100);
+        cluster.node(B).reply("+PONG\r\n");
+        cluster.node(B).expect_bytes(&request[..100]);
+        cluster.node(B).close_one(1);
+    }
+    client.expect(LOST_HALF);
+}
+
 // Connections.
 
 #[test]
