@@ -115,7 +115,7 @@ impl Worker {
         }
         let Some(first) = backend.tickets.front() else { return self.unasked(id, frame, kind, now) };
         if !backend.journal.front_was_sent(first.len as usize) {
-            return Err(too_early());
+            return self.too_early(id, frame, kind, now);
         }
         let Some(ticket) = backend.tickets.pop_front() else { return Ok(()) };
         let is_error = matches!(kind, b'-' | b'!');
@@ -174,6 +174,21 @@ impl Worker {
         let text =
             String::from_utf8_lossy(if kind == b'-' { frame } else { b"a reply" }).trim_end().to_owned();
         Err(format!("it said something that nobody asked for: {text}"))
+    }
+
+    /// An answer to a command of which the last byte has not left. Of a streamed one the node may not take the rest.
+    #[cold]
+    fn too_early(&mut self, id: BackendId, frame: &[u8], kind: u8, now: Time) -> Result<(), Broken> {
+        let is_streamed = |ticket: &&Ticket| ticket.traits.has(Traits::STREAMED);
+        let first = self.backends.find(id).and_then(|backend| backend.tickets.front());
+        if kind == b'-'
+            && let Some(ticket) = first.filter(is_streamed).copied()
+        {
+            self.close_backend(id);
+            self.answer(&ticket, frame, now);
+            return Ok(());
+        }
+        Err("it answered a command that was not sent whole".to_owned())
     }
 
     /// A node refused the command at the front of a connection.
@@ -450,11 +465,6 @@ impl Worker {
             Refusal::MasterDown => &mut stats.masterdown,
         } += 1;
     }
-}
-
-#[cold]
-fn too_early() -> Broken {
-    "it answered a command that was not sent whole".to_owned()
 }
 
 /// What a client is told whose command was sent from node to node, or to one that no view knows.

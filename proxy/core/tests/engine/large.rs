@@ -995,6 +995,23 @@ fn a_node_that_takes_long_to_take_a_whole_large_request_is_not_taken_for_a_silen
 }
 
 #[test]
+fn a_nodes_own_words_are_passed_on_before_the_last_byte_has_left() {
+    let cluster = cluster();
+    let client = cluster.client();
+    let request = command(&format!("SET b {}", body(LARGE)));
+    let rest = begin_request(&cluster, &client, &request, 100);
+    cluster.node(B).take_only(5_000);
+    client.send_bytes(&rest);
+    cluster.node(B).expect_bytes(&rest[..5_000]);
+    cluster.node(B).reply("-ERR Protocol error: invalid bulk length\r\n");
+    client.expect("-ERR Protocol error: invalid bulk length\r\n");
+    assert_eq!(cluster.events(), []);
+    client.send("GET b");
+    cluster.node(B).serve("GET b", "$-1\r\n");
+    client.expect("$-1\r\n");
+}
+
+#[test]
 fn a_whole_large_request_is_not_begun_again_and_again() {
     let cluster = cluster();
     let client = cluster.client();
