@@ -224,6 +224,10 @@ impl Worker {
     /// When to call `handle_timeout` at the latest.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
+        if !self.stirred.is_empty() || !self.resuming.is_empty() {
+            // Set free while sockets were written to.
+            return Some(Time::default());
+        }
         let uncork = self.corked.front().map(|(due, _)| *due);
         match (self.timers.next(), uncork) {
             (Some(timer), Some(uncork)) => Some(timer.min(uncork)),
