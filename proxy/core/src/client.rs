@@ -44,6 +44,8 @@ pub struct Client {
     pub(crate) feeder: Option<BackendId>,
     /// The caller was told not to read it.
     pub(crate) paused: bool,
+    /// It is paused until all that it asked for is answered.
+    pub(crate) awaits_all: bool,
     /// Runs nothing more; is closed when all is answered and sent.
     pub(crate) closing: bool,
     /// Will send nothing more, but is owed what it asked for.
@@ -123,6 +125,7 @@ impl Client {
             looked_at: (0, 0),
             feeder: None,
             paused: false,
+            awaits_all: false,
             closing: false,
             finished: false,
             flush: Flush::Clean,

@@ -43,6 +43,10 @@ impl Worker {
     pub(super) fn resume(&mut self, id: ClientId, now: Time) {
         let Some(client) = self.clients.find_mut(id) else { return };
         client.resuming = false;
+        if client.awaits_all && !client.pipeline.is_empty() {
+            return;
+        }
+        client.awaits_all = false;
         client.paused = false;
         self.run_input(id, now);
         self.keep_window(id);
@@ -104,14 +108,14 @@ impl Worker {
                 Ok(RequestScan::Array { len }) => {
                     let frame = rest.get(..len).unwrap_or_default();
                     if self.command(id, frame, scanner.spans(), now) == Step::Later {
-                        self.pause(id);
+                        self.run_later(id);
                         break;
                     }
                     used += len;
                 }
                 Ok(RequestScan::Inline { len }) => {
                     if self.inline(id, rest.get(..len).unwrap_or_default(), now) == Step::Later {
-                        self.pause(id);
+                        self.run_later(id);
                         break;
                     }
                     used += len;
@@ -234,6 +238,15 @@ impl Worker {
             self.pause(id);
         }
         !full && !crowded
+    }
+
+    /// The next command runs when all before it are answered: until then it is not even looked at, for it may be long.
+    #[cold]
+    fn run_later(&mut self, id: ClientId) {
+        self.pause(id);
+        if let Some(client) = self.clients.find_mut(id) {
+            client.awaits_all = true;
+        }
     }
 
     /// Stops running and reading a client. The large reply that it is in the midst of must not wait for it now: it may

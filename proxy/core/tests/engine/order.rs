@@ -1,6 +1,6 @@
 //! The order of replies, and of one client's commands on one slot while that slot moves.
 
-use crate::harness::{B, C, Cluster, D, ms, shards};
+use crate::harness::{B, C, Cluster, D, command, ms, shards};
 
 const OVERTAKEN: &str =
     "-TRYAGAIN the slot is moving and a later command on the same key has run already\r\n";
@@ -167,4 +167,19 @@ fn commands_that_were_not_sent_go_again_slot_by_slot_in_the_order_in_which_they_
     cluster.node(B).expect_all(["SET b 1", "SET b 4", "SET b1 2", "SET b5 3"]);
     cluster.node(B).reply("+OK\r\n".repeat(4));
     client.expect("$-1\r\n".to_owned() + &"+OK\r\n".repeat(4));
+}
+
+#[test]
+fn a_command_that_waits_for_all_replies_is_looked_at_when_they_are_here() {
+    const COMMANDS: usize = 20_000;
+    let cluster = Cluster::with(|settings| settings.max_in_flight = 10 * COMMANDS);
+    let client = cluster.client();
+    client.send_bytes(command("GET b").repeat(COMMANDS));
+    cluster.node(B).expect_bytes(command("GET b").repeat(COMMANDS));
+    client.send_bytes(command(&format!("HELLO 9{}", " x".repeat(1_000_000))));
+    // If each had the long command read again, this would not end.
+    for _ in 0..COMMANDS {
+        cluster.node(B).reply("$-1\r\n");
+    }
+    client.expect("$-1\r\n".repeat(COMMANDS) + "-NOPROTO unsupported protocol version\r\n");
 }
