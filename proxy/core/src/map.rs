@@ -28,6 +28,8 @@ pub(crate) struct Node {
     failures: u32,
     /// No connection attempt before this.
     retry_at: Time,
+    /// It takes no more connections, as far as known; none beside the shared ones is tried before this.
+    full_until: Option<Time>,
     /// No reads as a replica before this.
     resting_until: Time,
     /// Named by the newest view or by a redirect since.
@@ -41,6 +43,7 @@ impl Node {
             backends: vec![None; lanes].into_boxed_slice(),
             failures: 0,
             retry_at: Time::default(),
+            full_until: None,
             resting_until: Time::default(),
             listed: true,
         }
@@ -49,6 +52,21 @@ impl Node {
     /// True if a connection may be tried now.
     pub(crate) fn may_connect(&self, now: Time) -> bool {
         self.retry_at <= now
+    }
+
+    /// True if a connection beside those that it has may be tried now.
+    pub(crate) fn may_add(&self, now: Time) -> bool {
+        self.may_connect(now) && self.full_until.is_none_or(|until| until <= now)
+    }
+
+    /// It serves over the connections that it has, and took no other.
+    pub(crate) fn is_found_full(&mut self, now: Time) {
+        self.full_until = Some(now.after(RECONNECT_PAUSE.1));
+    }
+
+    /// True until it takes another connection.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full_until.is_some()
     }
 
     pub(crate) fn is_down(&self) -> bool {
@@ -72,6 +90,7 @@ impl Node {
 
     /// A handshake went well. True if the node was thought to be down.
     pub(crate) fn recovered(&mut self) -> bool {
+        self.full_until = None;
         std::mem::take(&mut self.failures) > 0
     }
 

@@ -58,6 +58,7 @@ impl Worker {
 
     pub(super) fn backend_ready(&mut self, id: BackendId) {
         let Some(backend) = self.backends.find(id) else { return };
+        let is_spare = backend.spare;
         if let Some(node) = self.map.node_mut(backend.node)
             && node.recovered()
         {
@@ -67,6 +68,9 @@ impl Worker {
         #[cfg(feature = "faults")]
         self.spoil_start(id);
         self.mark_backend(id);
+        if is_spare {
+            self.relieve(id);
+        }
         self.stir_all();
     }
 
@@ -80,7 +84,7 @@ impl Worker {
         self.spoil_end(&mut backend);
         let was_idle = backend.is_ready() && backend.is_idle();
         self.unlink(id, backend.node, backend.lane);
-        if !was_idle {
+        if !was_idle && !self.is_beside(&backend, now) {
             self.node_failed(backend.node, backend.lane, reason, now);
         }
         self.refresh(RefreshReason::Connection, None, now);

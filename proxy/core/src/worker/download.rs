@@ -56,9 +56,6 @@ impl Worker {
         backend.scanner.reset();
         backend.download = Some(Box::default());
         self.stats.large_replies += 1;
-        if !backend.spare {
-            self.detach(id);
-        }
         Ok(true)
     }
 
@@ -84,7 +81,11 @@ impl Worker {
             self.take_reply(id, &rest, kind.unwrap_or_default(), now)?;
             return Ok((passed.len, false));
         }
+        let is_shared = !backend.spare;
         self.pour(id, ticket, kind, &mut sink, piece);
+        if is_shared {
+            self.detour(id, now);
+        }
         let may_wait = sink == Sink::Client && self.may_wait(id);
         if let Some(backend) = self.backends.find_mut(id) {
             backend.paused = may_wait;

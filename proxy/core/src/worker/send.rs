@@ -156,7 +156,7 @@ impl Worker {
     }
 
     /// Makes a connection the one that new commands take.
-    fn share(&mut self, backend: BackendId, id: NodeId, lane: Lane) {
+    pub(super) fn share(&mut self, backend: BackendId, id: NodeId, lane: Lane) {
         if let Some(node) = self.map.node_mut(id)
             && let Some(place) = node.backends.get_mut(lane.index())
         {

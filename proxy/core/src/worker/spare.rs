@@ -8,6 +8,9 @@
 //!      |                                 was answered      '---'
 //!      '------------ a command finds no shared connection -----'
 //! ```
+//!
+//! A node may take no more connections. Then the draining one is shared again, and others wait behind the large reply,
+//! which is read as fast as the node writes; from then on a shared connection is given up only for one that is ready.
 
 use super::Worker;
 use super::send::NoWay;
@@ -16,16 +19,13 @@ use crate::action::Action;
 use crate::backend::{Backend, Lane, Traits};
 use crate::fault::Fault;
 use crate::limits::{KEEP_SPARES, MAX_SPARES};
-use crate::map::NodeId;
+use crate::map::{Node, NodeId};
 use crate::time::Time;
 
 impl Worker {
     /// A connection that carries nothing, to where the shared one `beside` leads; opens one for later if there is none.
     pub(super) fn spare_beside(&mut self, beside: BackendId, now: Time) -> Result<BackendId, NoWay> {
-        let Some((node, lane)) = self.backends.find(beside).map(|backend| (backend.node, backend.lane))
-        else {
-            return Err(NoWay::Down);
-        };
+        let Some((node, lane)) = self.place_of(beside) else { return Err(NoWay::Down) };
         if let Some(spare) = self.idle_spare(node, lane) {
             return Ok(spare);
         }
@@ -36,11 +36,14 @@ impl Worker {
         if self.spares(node).count() >= MAX_SPARES {
             return Err(NoWay::Busy);
         }
-        if self.map.node(node).is_some_and(|node| node.may_connect(now)) {
-            let spare = self.dial(node, lane, now);
-            if let Some(backend) = self.backends.find_mut(spare) {
-                backend.spare = true;
-            }
+        match self.map.node(node) {
+            Some(node) if node.may_add(now) => {}
+            Some(node) if node.may_connect(now) => return Err(NoWay::Busy),
+            _ => return Err(NoWay::Down),
+        }
+        let spare = self.dial(node, lane, now);
+        if let Some(backend) = self.backends.find_mut(spare) {
+            backend.spare = true;
         }
         Err(NoWay::Down)
     }
@@ -54,16 +57,45 @@ impl Worker {
         self.backends.iter().filter(move |(_, backend)| backend.spare && backend.node == node)
     }
 
-    /// Has new commands take another connection. What is in flight here is waited for before its clients' newer commands
-    /// on the same slots go there.
-    pub(super) fn detach(&mut self, id: BackendId) {
-        let Some((node, lane)) = self.backends.find(id).map(|backend| (backend.node, backend.lane)) else {
-            return;
-        };
-        if self.spares(node).count() >= MAX_SPARES {
-            return;
+    fn place_of(&self, id: BackendId) -> Option<(NodeId, Lane)> {
+        self.backends.find(id).map(|backend| (backend.node, backend.lane))
+    }
+
+    /// A large reply is under way on a shared connection: has new commands take another.
+    pub(super) fn detour(&mut self, id: BackendId, now: Time) {
+        let Some((node, lane)) = self.place_of(id) else { return };
+        if self.map.node(node).is_some_and(Node::is_full) {
+            if let Ok(spare) = self.spare_beside(id, now) {
+                self.replace(id, spare);
+            }
+        } else if self.spares(node).count() < MAX_SPARES {
+            self.unlink(id, node, lane);
+            self.detach(id);
         }
-        self.unlink(id, node, lane);
+    }
+
+    /// A spare connection carries nothing: new commands take it, if a large reply is under way on the shared one.
+    pub(super) fn relieve(&mut self, spare: BackendId) -> bool {
+        let Some((node, lane)) = self.place_of(spare) else { return false };
+        let is_jammed = |(_, backend): &(BackendId, &Backend)| {
+            let is_shared = !backend.spare && backend.node == node && backend.lane.is_like(lane);
+            is_shared && backend.download.is_some()
+        };
+        let jammed = self.backends.iter().find(is_jammed).map(|(id, _)| id);
+        jammed.inspect(|jammed| self.replace(*jammed, spare)).is_some()
+    }
+
+    /// Has new commands take `spare` instead of `id`.
+    fn replace(&mut self, id: BackendId, spare: BackendId) {
+        if let Some((node, lane)) = self.place_of(id) {
+            self.share(spare, node, lane);
+            self.detach(id);
+        }
+    }
+
+    /// New commands take another connection. What is in flight here is waited for before its clients' newer commands on
+    /// the same slots go there.
+    fn detach(&mut self, id: BackendId) {
         if let Some(backend) = self.backends.find_mut(id) {
             backend.spare = true;
         }
@@ -72,15 +104,47 @@ impl Worker {
         }
     }
 
+    /// A connection failed. True if its node has another that new commands take, or can take again: then nothing is known
+    /// against the node, but that it may take no more.
+    pub(super) fn is_beside(&mut self, failed: &Backend, now: Time) -> bool {
+        let (node, lane) = (failed.node, failed.lane);
+        let is_beside = if failed.spare {
+            self.backends.iter().any(|(_, other)| !other.spare && other.node == node && other.is_ready())
+        } else {
+            !failed.is_ready() && self.share_again(node, lane)
+        };
+        if is_beside
+            && !failed.is_ready()
+            && let Some(node) = self.map.node_mut(node)
+        {
+            node.is_found_full(now);
+        }
+        is_beside
+    }
+
+    /// No connection can be had but one that others were to wait behind no longer: they do again.
+    fn share_again(&mut self, node: NodeId, lane: Lane) -> bool {
+        let fits = |(_, backend): &(BackendId, &Backend)| {
+            backend.lane.is_like(lane) && backend.is_ready() && backend.download.is_some()
+        };
+        let Some(draining) = self.spares(node).find(fits).map(|(id, _)| id) else { return false };
+        self.share(draining, node, lane);
+        self.resume_backend(draining);
+        true
+    }
+
     /// A spare connection has moved on: when it carries nothing, and enough others do not either, it is closed.
     pub(super) fn settle_spare(&mut self, id: BackendId) {
         let Some(backend) = self.backends.find(id).filter(|backend| backend.is_ready() && backend.is_idle())
         else {
             return;
         };
-        let lane = backend.lane;
+        let (node, lane) = (backend.node, backend.lane);
+        if self.relieve(id) {
+            return;
+        }
         let idle = |(_, backend): &(BackendId, &Backend)| backend.lane.is_like(lane) && backend.is_idle();
-        if self.spares(backend.node).filter(idle).count() > KEEP_SPARES {
+        if self.spares(node).filter(idle).count() > KEEP_SPARES {
             self.close_backend(id);
         } else {
             // Someone may wait for it.

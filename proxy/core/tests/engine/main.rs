@@ -25,5 +25,6 @@ mod replica;
 mod retry;
 mod same_as_redis;
 mod session;
+mod spare;
 mod split;
 mod topology;

@@ -324,6 +324,7 @@ impl World {
             LOADING => &[Trouble::Loading],
             READONLY | MASTERDOWN => &[Trouble::Demotion],
             _ if text.contains("cannot be reached") => &[Trouble::Link, Trouble::Loading, Trouble::Move],
+            _ if text.contains("too many large requests") => &[Trouble::Link],
             _ if text.contains("no node of the cluster has answered") => &[Trouble::NoView, Trouble::Down],
             _ if text.contains("has no master") => &[Trouble::Down, Trouble::NoView],
             _ if text.contains("no replica of slot") => &[

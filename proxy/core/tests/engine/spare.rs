@@ -1,0 +1,147 @@
+//! Connections beside the shared ones: when they are opened, what happens where no more can be.
+
+use tsubaki_core::action::Event;
+
+use crate::harness::{B, Behaviour, C, Client, Cluster, bulk, command, ms};
+
+/// Small enough that a test is quick; a value above it is large.
+const LARGE: usize = 10_000;
+
+fn cluster() -> Cluster {
+    Cluster::with(|settings| settings.large_value = LARGE)
+}
+
+fn body(len: usize) -> String {
+    "x".repeat(len)
+}
+
+/// The client asks for `b` and reads nothing; its node, which takes no more connections, has given so much of the reply.
+fn jam(cluster: &Cluster, client: &Client, given: &str) {
+    client.read_only(0);
+    client.send("GET b");
+    cluster.node(B).expect("GET b");
+    cluster.node(B).behave(Behaviour::Refuses);
+    cluster.node(B).reply(given);
+}
+
+#[test]
+fn a_node_that_takes_no_more_connections_is_still_served_over_the_old_one() {
+    let cluster = cluster();
+    let client = cluster.client();
+    let others = [cluster.client(), cluster.client(), cluster.client()];
+    let reply = bulk(&body(50 * LARGE));
+    jam(&cluster, &client, &reply[..2 * LARGE]);
+    for other in &others {
+        other.send("GET b");
+        cluster.node(B).expect("GET b");
+        cluster.advance(ms(1_600));
+        other.expect_nothing();
+    }
+    cluster.node(B).reply(format!("{}{}", &reply[2 * LARGE..], "$-1\r\n".repeat(3)));
+    others.iter().for_each(|other| other.expect("$-1\r\n"));
+    client.read_only(usize::MAX);
+    client.expect(reply);
+    assert_eq!(cluster.events(), []);
+}
+
+#[test]
+fn a_shared_connection_is_read_whatever_its_reader_does() {
+    let cluster = cluster();
+    let (client, other) = (cluster.client(), cluster.client());
+    let reply = bulk(&body(50 * LARGE));
+    jam(&cluster, &client, &reply[..2 * LARGE]);
+    assert!(cluster.node(B).is_paused());
+    other.send("GET b1");
+    cluster.node(B).expect("GET b1");
+    other.close();
+    reply[2 * LARGE..40 * LARGE].as_bytes().chunks(LARGE).for_each(|piece| cluster.node(B).reply(piece));
+    assert!(!cluster.node(B).is_paused());
+    client.close();
+}
+
+#[test]
+fn commands_take_another_connection_once_the_node_takes_one() {
+    let cluster = cluster();
+    let (client, other) = (cluster.client(), cluster.client());
+    let reply = bulk(&body(50 * LARGE));
+    jam(&cluster, &client, &reply[..2 * LARGE]);
+    other.send("GET b1");
+    cluster.node(B).expect("GET b1");
+    cluster.node(B).behave(Behaviour::Greets);
+    cluster.advance(ms(1_000));
+    cluster.node(B).reply(&reply[2 * LARGE..3 * LARGE]);
+    other.send("GET b");
+    cluster.node(B).serve("GET b", "$-1\r\n");
+    cluster.node(B).reply_on(0, format!("{}$-1\r\n", &reply[3 * LARGE..]));
+    other.expect("$-1\r\n$-1\r\n");
+    client.close();
+}
+
+#[test]
+fn a_node_that_takes_no_more_connections_is_not_dialled_without_end() {
+    let cluster = cluster();
+    let (client, other) = (cluster.client(), cluster.client());
+    let reply = bulk(&body(200 * LARGE));
+    jam(&cluster, &client, &reply[..2 * LARGE]);
+    other.send("GET b");
+    cluster.node(B).expect("GET b");
+    for piece in reply[2 * LARGE..102 * LARGE].as_bytes().chunks(LARGE) {
+        cluster.advance(ms(20));
+        cluster.node(B).reply(piece);
+    }
+    assert!(cluster.node(B).dialled() <= 4, "dialled {} times", cluster.node(B).dialled());
+    client.close();
+}
+
+#[test]
+fn a_client_does_not_overtake_itself_when_its_commands_take_another_connection_again() {
+    let cluster = cluster();
+    let (client, other) = (cluster.client(), cluster.client());
+    let reply = bulk(&body(50 * LARGE));
+    jam(&cluster, &client, &reply[..2 * LARGE]);
+    other.send("SET b 1");
+    cluster.node(B).expect("SET b 1");
+    cluster.node(B).behave(Behaviour::Greets);
+    cluster.advance(ms(1_000));
+    cluster.node(B).reply(&reply[2 * LARGE..3 * LARGE]);
+    other.send_all(["SET b 2", "SET b5 3"]);
+    cluster.node(B).serve("SET b5 3", "+OK\r\n");
+    cluster.expect_nothing_sent();
+    cluster.node(B).reply_on(0, format!("{}+OK\r\n", &reply[3 * LARGE..]));
+    cluster.node(B).serve("SET b 2", "+OK\r\n");
+    other.expect("+OK\r\n".repeat(3));
+    client.close();
+}
+
+#[test]
+fn a_node_that_takes_no_more_connections_is_sent_whole_large_requests_over_the_old_one() {
+    let cluster = cluster();
+    let client = cluster.client();
+    client.send("GET c");
+    cluster.node(C).serve("GET c", "$-1\r\n");
+    client.expect("$-1\r\n");
+    cluster.node(C).behave(Behaviour::Refuses);
+    let request = command(&format!("EVAL {} 1 c", body(2 * LARGE)));
+    client.send_bytes(&request);
+    cluster.advance(ms(100));
+    cluster.node(C).expect_bytes(&request);
+    cluster.node(C).reply("+OK\r\n");
+    client.expect("+OK\r\n");
+    assert_eq!(cluster.events(), []);
+}
+
+#[test]
+fn a_connection_beside_the_shared_one_that_is_lost_does_not_make_its_node_down() {
+    let cluster = cluster();
+    let client = cluster.client();
+    client.send("GET b");
+    cluster.node(B).serve("GET b", "$-1\r\n");
+    client.expect("$-1\r\n");
+    let request = command(&format!("SET b {}", body(5 * LARGE)));
+    client.send_bytes(&request[..100]);
+    cluster.node(B).serve("EXISTS b", ":0\r\n");
+    cluster.node(B).expect_bytes(&request[..100]);
+    cluster.node(B).close_one(1);
+    assert!(String::from_utf8(client.received()).unwrap().contains("it did not run"));
+    assert!(!cluster.events().iter().any(|event| matches!(event, Event::NodeDown { .. })));
+}
