@@ -16,6 +16,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 use tsubaki_config::{Config, ConfigError, ConfigFile, Overrides, Sources};
+use tsubaki_core::settings::MAX_SPARES;
 
 use crate::admin;
 use crate::clock::Clock;
@@ -52,8 +53,8 @@ pub fn run(settings: cli::Settings) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build_local(LocalOptions::default())
         .context("cannot start the control thread")?;
-    let max_clients = affordable_clients(&config, files, plan.cores.len());
-    let outcome = runtime.block_on(control(&config, &plan, max_clients));
+    let sizes = Sizes::affordable(&config, files, plan.cores.len());
+    let outcome = runtime.block_on(control(&config, &plan, &sizes));
     // Not dropped: that would wait for name look-ups that nobody needs any more.
     runtime.shutdown_background();
     log::flush();
@@ -86,30 +87,44 @@ fn raise_open_files() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// Files that are kept from clients: nodes must be reachable however many clients there are (64 connections a worker,
-/// twenty nodes in three lanes, as often as is set), and 32 for listeners, admin, log and the refresher. Redis keeps 32.
-fn reserved_files(workers: usize, connections_per_node: NonZeroU8) -> u64 {
-    32 + 64 * workers as u64 * u64::from(connections_per_node.get())
+/// What the limit of open files allows.
+struct Sizes {
+    /// Clients of the process.
+    clients: usize,
+    /// Connections of one worker for large values on their way.
+    spares: usize,
 }
 
-/// As Redis does: fewer clients, where the files do not suffice for all that are allowed.
-fn affordable_clients(config: &Config, files: Option<u64>, workers: usize) -> usize {
-    let wanted = config.listen.max_clients;
-    let Some(files) = files else { return wanted as usize };
-    let reserved = reserved_files(workers, config.cluster.connections_per_node);
-    let affordable = files.saturating_sub(reserved).max(1);
-    if affordable < u64::from(wanted) {
-        tracing::warn!(
-            files,
-            max_clients = wanted,
-            lowered_to = affordable,
-            "the limit of open files is too low for max_clients: raise it (LimitNOFILE, ulimit -n) or lower max_clients"
-        );
+impl Sizes {
+    /// As Redis does: fewer clients, where the files do not suffice for all that are allowed.
+    fn affordable(config: &Config, files: Option<u64>, workers: usize) -> Self {
+        let wanted = config.listen.max_clients;
+        let Some(files) = files else { return Self { clients: wanted as usize, spares: MAX_SPARES } };
+        // Large values get an eighth of few files, and of many no more than is of use.
+        let spares = (files as usize / 8 / workers.max(1)).clamp(1, MAX_SPARES);
+        let reserved = reserved_files(workers, config.cluster.connections_per_node, spares);
+        let affordable = files.saturating_sub(reserved).max(1);
+        if affordable < u64::from(wanted) {
+            tracing::warn!(
+                files,
+                max_clients = wanted,
+                lowered_to = affordable,
+                "the limit of open files is too low for max_clients: raise it (LimitNOFILE, ulimit -n) or lower max_clients"
+            );
+        }
+        Self { clients: affordable.min(u64::from(wanted)) as usize, spares }
     }
-    affordable.min(u64::from(wanted)) as usize
 }
 
-async fn control(config: &Config, plan: &Plan, max_clients: usize) -> anyhow::Result<ExitCode> {
+/// Files that are kept from clients: nodes must be reachable however many clients there are (64 connections a worker,
+/// twenty nodes in three lanes, as often as is set, and those for large values), and 32 for listeners, admin, log and the
+/// refresher. Redis keeps 32.
+fn reserved_files(workers: usize, connections_per_node: NonZeroU8, spares: usize) -> u64 {
+    let shared = 64 * u64::from(connections_per_node.get());
+    32 + workers as u64 * (shared + spares as u64)
+}
+
+async fn control(config: &Config, plan: &Plan, sizes: &Sizes) -> anyhow::Result<ExitCode> {
     // Signals first: one that comes during the start must not end the process half-way.
     let mut signals = Signals::new()?;
     let clock = Clock::start();
@@ -125,17 +140,17 @@ async fn control(config: &Config, plan: &Plan, max_clients: usize) -> anyhow::Re
     let status = Arc::new(Status::default());
     let admin = admin::start(config.admin.listen.as_ref(), Arc::clone(&peers), Arc::clone(&status))?;
     let bound = listeners::bind(&config.listen, plan.cores.len())?;
-    let identity = settings::identity(config, plan.cores.len(), max_clients, &clock);
+    let identity = settings::identity(config, plan.cores.len(), sizes.clients, &clock);
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), workers = plan.cores.len(), placement = plan.reason,
         listen = %addresses(&config.listen.addresses), admin = admin.as_deref().unwrap_or("off"), "tsubaki starts"
     );
     let mut threads = Vec::new();
-    let gates = Gate::all(max_clients, plan.cores.len());
+    let gates = Gate::all(sizes.clients, plan.cores.len());
     for (index, ((listeners, mail), gate)) in bound.into_iter().zip(mails).zip(gates).enumerate() {
         threads.push(driver::spawn(Job {
             index,
-            settings: settings::engine(config, &identity, index),
+            settings: settings::engine(config, &identity, index, sizes.spares),
             listeners,
             mail,
             peers: Arc::clone(&peers),

@@ -48,10 +48,7 @@ pub(crate) const PARKED_GARBAGE: usize = 64 * 1024;
 /// Least time between two requests for a refresh for the same reason by one worker. A refresh takes about a millisecond, and one answers all who wait.
 pub(crate) const REFRESH_PAUSE: Duration = Duration::from_millis(20);
 
-/// Connections to one node beside the shared ones, for large requests and behind large replies, of one worker. A node takes 10,000 clients by default, and there may be many workers.
-pub(crate) const MAX_SPARES: usize = 256;
-
-/// Of these, those kept for the next large value once they carry nothing: as many as one client's bytes in flight are large requests.
+/// Connections of a kind to one node that are kept for the next large value once they carry nothing: as many as one client's bytes in flight are large requests.
 pub(crate) const KEEP_SPARES: usize = 16;
 
 /// A large request with more arguments is not streamed: it is many keys more likely than one long value. It is also what one look at it costs at most.

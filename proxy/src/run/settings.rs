@@ -21,8 +21,8 @@ pub(super) fn identity(config: &Config, workers: usize, max_clients: usize, cloc
     }
 }
 
-/// Settings of worker number `index`.
-pub(super) fn engine(config: &Config, identity: &Identity, index: usize) -> Settings {
+/// Settings of worker number `index`, which may have so many connections for large values.
+pub(super) fn engine(config: &Config, identity: &Identity, index: usize, max_spares: usize) -> Settings {
     let (cluster, limits) = (&config.cluster, &config.limits);
     Settings {
         client_password: config
@@ -51,6 +51,7 @@ pub(super) fn engine(config: &Config, identity: &Identity, index: usize) -> Sett
         max_bulk: u32::try_from(limits.max_bulk.as_u64()).unwrap_or(u32::MAX),
         max_request: u32::try_from(limits.query_buffer.as_u64()).unwrap_or(u32::MAX),
         large_value: LARGE_VALUE,
+        max_spares,
         identity: Identity { worker: index, ..identity.clone() },
         seed: random(),
     }

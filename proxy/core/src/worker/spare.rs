@@ -18,7 +18,7 @@ use crate::BackendId;
 use crate::action::Action;
 use crate::backend::{Backend, Lane, Traits};
 use crate::fault::Fault;
-use crate::limits::{KEEP_SPARES, MAX_SPARES};
+use crate::limits::KEEP_SPARES;
 use crate::map::{Node, NodeId};
 use crate::time::Time;
 
@@ -33,19 +33,29 @@ impl Worker {
         if self.spares(node).any(|(_, backend)| backend.lane.is_like(lane) && !backend.is_ready()) {
             return Err(NoWay::Down);
         }
-        if self.spares(node).count() >= MAX_SPARES {
-            return Err(NoWay::Busy);
-        }
         match self.map.node(node) {
             Some(node) if node.may_add(now) => {}
             Some(node) if node.may_connect(now) => return Err(NoWay::Busy),
             _ => return Err(NoWay::Down),
+        }
+        if !self.make_room() {
+            return Err(NoWay::Busy);
         }
         let spare = self.dial(node, lane, now);
         if let Some(backend) = self.backends.find_mut(spare) {
             backend.spare = true;
         }
         Err(NoWay::Down)
+    }
+
+    /// True if there may be one more spare connection; one that carries nothing, to wherever it leads, is closed for it.
+    fn make_room(&mut self) -> bool {
+        let all = || self.backends.iter().filter(|(_, backend)| backend.spare);
+        if all().count() < self.settings.max_spares {
+            return true;
+        }
+        let idle = all().find(|(_, backend)| backend.is_ready() && backend.is_idle()).map(|(id, _)| id);
+        idle.and_then(|id| self.close_backend(id)).is_some()
     }
 
     pub(super) fn idle_spare(&self, node: NodeId, lane: Lane) -> Option<BackendId> {
@@ -64,11 +74,11 @@ impl Worker {
     /// A large reply is under way on a shared connection: has new commands take another.
     pub(super) fn detour(&mut self, id: BackendId, now: Time) {
         let Some((node, lane)) = self.place_of(id) else { return };
-        if self.map.node(node).is_some_and(Node::is_full) {
-            if let Ok(spare) = self.spare_beside(id, now) {
-                self.replace(id, spare);
-            }
-        } else if self.spares(node).count() < MAX_SPARES {
+        let is_full = self.map.node(node).is_some_and(Node::is_full);
+        let spare = if is_full { self.spare_beside(id, now).ok() } else { self.idle_spare(node, lane) };
+        if let Some(spare) = spare {
+            self.replace(id, spare);
+        } else if !is_full && self.make_room() {
             self.unlink(id, node, lane);
             self.detach(id);
         }

@@ -1074,8 +1074,11 @@ fn most_connections_of_large_values_are_closed_when_they_carry_nothing() {
 
 #[test]
 fn the_connections_beside_the_shared_one_are_bounded() {
-    const SPARES: usize = 256;
-    let cluster = cluster();
+    const SPARES: usize = 20;
+    let cluster = Cluster::with(|settings| {
+        settings.large_value = LARGE;
+        settings.max_spares = SPARES;
+    });
     let reply = bulk(&body(2 * LARGE));
     let clients: Vec<Client> = (0..=SPARES).map(|_| cluster.client()).collect();
     for client in &clients {

@@ -145,3 +145,54 @@ fn a_connection_beside_the_shared_one_that_is_lost_does_not_make_its_node_down()
     assert!(String::from_utf8(client.received()).unwrap().contains("it did not run"));
     assert!(!cluster.events().iter().any(|event| matches!(event, Event::NodeDown { .. })));
 }
+
+/// A cluster whose worker has room for one connection beside the shared ones.
+fn narrow_cluster() -> Cluster {
+    Cluster::with(|settings| {
+        settings.large_value = LARGE;
+        settings.max_spares = 1;
+    })
+}
+
+/// Sends a large request to the node of this key, which takes it.
+fn upload(cluster: &Cluster, client: &Client, node: &str, key: &str) {
+    let request = command(&format!("SET {key} {}", body(2 * LARGE)));
+    client.send_bytes(&request[..100]);
+    cluster.advance(ms(100));
+    cluster.node(node).serve(&format!("EXISTS {key}"), ":0\r\n");
+    client.send_bytes(&request[100..]);
+    cluster.node(node).expect_bytes(&request);
+    cluster.node(node).reply("+OK\r\n");
+    client.expect("+OK\r\n");
+}
+
+#[test]
+fn a_connection_that_carries_nothing_makes_room_for_one_to_another_node() {
+    let cluster = narrow_cluster();
+    let client = cluster.client();
+    upload(&cluster, &client, B, "b");
+    upload(&cluster, &client, C, "c");
+    assert_eq!(cluster.connections(), [B, C, C]);
+}
+
+#[test]
+fn where_no_place_is_left_a_large_request_waits_for_one() {
+    let cluster = narrow_cluster();
+    let (client, late) = (cluster.client(), cluster.client());
+    let request = command(&format!("SET b {}", body(2 * LARGE)));
+    client.send_bytes(&request[..100]);
+    cluster.node(B).serve("EXISTS b", ":0\r\n");
+    cluster.node(B).expect_bytes(&request[..100]);
+    late.send_bytes(&request[..100]);
+    cluster.advance(ms(1_000));
+    cluster.expect_nothing_sent();
+    client.send_bytes(&request[100..]);
+    cluster.node(B).expect_bytes(&request[100..]);
+    cluster.node(B).reply("+OK\r\n");
+    client.expect("+OK\r\n");
+    cluster.node(B).serve("EXISTS b", ":0\r\n");
+    late.send_bytes(&request[100..]);
+    cluster.node(B).expect_bytes(&request);
+    cluster.node(B).reply("+OK\r\n");
+    late.expect("+OK\r\n");
+}
