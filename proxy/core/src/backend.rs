@@ -183,7 +183,7 @@ impl Backend {
 
     /// True if it carries nothing.
     pub(crate) fn is_idle(&self) -> bool {
-        self.tickets.is_empty() && self.upload.is_none()
+        self.tickets.is_empty() && self.upload.is_none() && self.download.is_none()
     }
 
     /// True if its node did not keep others waiting since the last look: it was not read, or had nothing to answer.

@@ -48,10 +48,14 @@ impl Worker {
         if !backend.is_ready() {
             return Err(format!("it answers the handshake with more than {large} bytes"));
         }
-        if let Some(ticket) = backend.tickets.front()
-            && !backend.journal.front_was_sent(ticket.len as usize)
-        {
-            return Err("it answered a command that was not sent whole".to_owned());
+        match backend.tickets.front() {
+            Some(ticket) if !backend.journal.front_was_sent(ticket.len as usize) => {
+                return Err("it answered a command that was not sent whole".to_owned());
+            }
+            None if input.first() != Some(&b'>') => {
+                return Err("it said something that nobody asked for: a large reply".to_owned());
+            }
+            _ => {}
         }
         backend.scanner.reset();
         backend.download = Some(Box::default());

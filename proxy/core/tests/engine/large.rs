@@ -439,6 +439,38 @@ fn a_large_reply_that_breaks_the_protocol_ends_its_client_and_connection() {
     assert_eq!(cluster.connections(), Vec::<String>::new());
 }
 
+#[test]
+fn a_large_reply_that_nobody_asked_for_answers_nobody() {
+    let cluster = cluster();
+    let client = cluster.client();
+    client.send("GET b");
+    cluster.node(B).serve("GET b", "$-1\r\n");
+    client.expect("$-1\r\n");
+    cluster.node(B).reply(&bulk(&body(5 * LARGE))[..2 * LARGE]);
+    assert_eq!(cluster.connections(), Vec::<String>::new());
+    client.send("GET b");
+    cluster.node(B).serve("GET b", "$1\r\n1\r\n");
+    client.expect("$1\r\n1\r\n");
+}
+
+#[test]
+fn a_large_push_message_answers_nobody() {
+    let cluster = cluster();
+    let client = cluster.client();
+    client.send("GET b");
+    cluster.node(B).serve("GET b", "$-1\r\n");
+    client.expect("$-1\r\n");
+    let message = format!(">2\r\n$1\r\nx\r\n{}", bulk(&body(2 * LARGE)));
+    cluster.node(B).reply(&message[..LARGE]);
+    client.send("GET b");
+    cluster.node(B).expect("GET b");
+    cluster.node(B).reply_on(0, &message[LARGE..]);
+    client.expect_nothing();
+    cluster.node(B).reply("$1\r\n1\r\n");
+    client.expect("$1\r\n1\r\n");
+    assert_eq!(cluster.connections(), [B, B]);
+}
+
 // Requests.
 
 #[test]
