@@ -85,6 +85,11 @@ pub(crate) fn log(event: &Event) {
                 tracing::warn!(%client, repeated, "a node was lost in the middle of a large reply; its client was closed");
             }
         }
+        Event::RequestStalled { client } => {
+            if let Some(repeated) = admit("request stalled") {
+                tracing::warn!(%client, repeated, "a client stopped in the middle of a large request while others waited, and was closed");
+            }
+        }
         Event::TopologyChanged { slots } => {
             if let Some(repeated) = admit("topology") {
                 tracing::info!(slots, repeated, "slots have moved");

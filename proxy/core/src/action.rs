@@ -123,6 +123,11 @@ pub enum Event {
         /// The client's address.
         client: String,
     },
+    /// A client sent nothing more of a large request while others waited for its place, and is closed.
+    RequestStalled {
+        /// The client's address.
+        client: String,
+    },
     /// The worker took over a view of the cluster in which slots had moved.
     TopologyChanged {
         /// Slots whose master is another than before.

@@ -9,6 +9,7 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use tsubaki_protocol::resp::Resp;
 use tsubaki_protocol::resp::reply::{self, ReplyScanner};
@@ -144,6 +145,8 @@ pub struct Backend {
     pub(crate) paused: bool,
     /// Since a timer last looked, something else than the node was waited for.
     pub(crate) excused: bool,
+    /// When a timer first saw that the rest of a large request did not come; none of it came since.
+    stalled_since: Option<Time>,
     greeting: Vec<u8>,
     /// When the node last gave a sign of life, or had nothing to answer.
     pub(crate) heard: Time,
@@ -169,6 +172,7 @@ impl Backend {
             spare: false,
             paused: false,
             excused: false,
+            stalled_since: None,
             greeting: Vec::new(),
             heard: now,
             unflushed: 0,
@@ -187,9 +191,23 @@ impl Backend {
     }
 
     /// True if its node did not keep others waiting since the last look: it was not read, or had nothing to answer.
-    pub(crate) fn take_excuse(&mut self) -> bool {
-        let awaits_client = self.upload.is_some() && self.journal.unsent().is_empty();
+    pub(crate) fn take_excuse(&mut self, now: Time) -> bool {
+        let awaits_client = self.awaits_client();
+        if awaits_client && self.stalled_since.is_none() {
+            self.stalled_since = Some(now);
+        }
         std::mem::take(&mut self.excused) || self.paused || awaits_client
+    }
+
+    /// Whose large request is here without having gone on for `patience`, if one is.
+    pub(crate) fn stalled_client(&self, patience: Duration, now: Time) -> Option<ClientId> {
+        let since = self.stalled_since.filter(|since| self.awaits_client() && now.since(*since) >= patience);
+        since.and(self.upload.as_ref()).map(|ticket| ticket.client)
+    }
+
+    /// True if all that came of a large request has left, and more is to come.
+    fn awaits_client(&self) -> bool {
+        self.upload.is_some() && self.journal.unsent().is_empty()
     }
 
     /// The socket is open: say who we are, and ask for a PONG to know that the node serves.
@@ -300,7 +318,12 @@ impl Backend {
             State::Greeting(_) => {
                 self.greeting.drain(..count.min(self.greeting.len()));
             }
-            State::Ready => self.journal.advance(count),
+            State::Ready => {
+                self.journal.advance(count);
+                if count > 0 {
+                    self.stalled_since = None;
+                }
+            }
         }
     }
 }

@@ -15,7 +15,7 @@
 use super::Worker;
 use super::send::NoWay;
 use crate::BackendId;
-use crate::action::Action;
+use crate::action::{Action, Event};
 use crate::backend::{Backend, Lane, Traits};
 use crate::fault::Fault;
 use crate::limits::KEEP_SPARES;
@@ -38,7 +38,7 @@ impl Worker {
             Some(node) if node.may_connect(now) => return Err(NoWay::Busy),
             _ => return Err(NoWay::Down),
         }
-        if !self.make_room() {
+        if !self.make_room() && !self.end_stalled(now) {
             return Err(NoWay::Busy);
         }
         let spare = self.dial(node, lane, now);
@@ -56,6 +56,20 @@ impl Worker {
         }
         let idle = all().find(|(_, backend)| backend.is_ready() && backend.is_idle()).map(|(id, _)| id);
         idle.and_then(|id| self.close_backend(id)).is_some()
+    }
+
+    /// Ends a client that began a large request and has sent nothing of it for as long as a node may be silent, if there is
+    /// one: others wait for its place.
+    fn end_stalled(&mut self, now: Time) -> bool {
+        let patience = self.settings.silence_timeout;
+        let stalled = self.backends.iter().find_map(|(_, backend)| backend.stalled_client(patience, now));
+        let Some(id) = stalled else { return false };
+        if let Some(client) = self.clients.find(id) {
+            let client = client.session.address.to_string();
+            self.report(Event::RequestStalled { client });
+        }
+        self.close_client(id);
+        true
     }
 
     pub(super) fn idle_spare(&self, node: NodeId, lane: Lane) -> Option<BackendId> {

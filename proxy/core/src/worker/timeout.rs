@@ -61,7 +61,7 @@ impl Worker {
         }
         // Without tickets there is nothing to watch; the next command sets the watch again.
         backend.watched = !backend.is_idle();
-        if backend.take_excuse() {
+        if backend.take_excuse(now) {
             backend.heard = now;
         }
         if backend.watched && now.since(backend.heard) >= silence {

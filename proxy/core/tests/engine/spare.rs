@@ -54,7 +54,7 @@ fn a_shared_connection_is_read_whatever_its_reader_does() {
     other.send("GET b1");
     cluster.node(B).expect("GET b1");
     other.close();
-    reply[2 * LARGE..40 * LARGE].as_bytes().chunks(LARGE).for_each(|piece| cluster.node(B).reply(piece));
+    reply.as_bytes()[2 * LARGE..40 * LARGE].chunks(LARGE).for_each(|piece| cluster.node(B).reply(piece));
     assert!(!cluster.node(B).is_paused());
     client.close();
 }
@@ -85,7 +85,7 @@ fn a_node_that_takes_no_more_connections_is_not_dialled_without_end() {
     jam(&cluster, &client, &reply[..2 * LARGE]);
     other.send("GET b");
     cluster.node(B).expect("GET b");
-    for piece in reply[2 * LARGE..102 * LARGE].as_bytes().chunks(LARGE) {
+    for piece in reply.as_bytes()[2 * LARGE..102 * LARGE].chunks(LARGE) {
         cluster.advance(ms(20));
         cluster.node(B).reply(piece);
     }
@@ -195,4 +195,38 @@ fn where_no_place_is_left_a_large_request_waits_for_one() {
     cluster.node(B).expect_bytes(&request);
     cluster.node(B).reply("+OK\r\n");
     late.expect("+OK\r\n");
+}
+
+#[test]
+fn a_client_that_stops_half_way_loses_its_place_to_one_that_waits() {
+    let cluster = narrow_cluster();
+    let (client, late) = (cluster.client(), cluster.client());
+    let request = command(&format!("SET b {}", body(2 * LARGE)));
+    client.send_bytes(&request[..100]);
+    cluster.node(B).serve("EXISTS b", ":0\r\n");
+    cluster.node(B).expect_bytes(&request[..100]);
+    cluster.advance(ms(40_000));
+    assert!(!client.is_closed(), "nobody waits");
+    upload(&cluster, &late, B, "b");
+    assert!(client.is_closed());
+    assert_eq!(cluster.events(), [Event::RequestStalled { client: "192.0.2.1:50000".to_owned() }]);
+}
+
+#[test]
+fn a_client_that_goes_on_with_a_large_request_keeps_its_place() {
+    let cluster = narrow_cluster();
+    let (client, late) = (cluster.client(), cluster.client());
+    let request = command(&format!("SET b {}", body(2 * LARGE)));
+    client.send_bytes(&request[..100]);
+    cluster.node(B).serve("EXISTS b", ":0\r\n");
+    cluster.node(B).expect_bytes(&request[..100]);
+    for byte in &request[100..110] {
+        cluster.advance(ms(10_000));
+        client.send_bytes([*byte]);
+        cluster.node(B).expect_bytes([*byte]);
+    }
+    late.send_bytes(&request[..100]);
+    cluster.advance(ms(1_600));
+    assert!(!client.is_closed());
+    assert!(String::from_utf8(late.received()).unwrap().starts_with("-TRYAGAIN too many large requests"));
 }
