@@ -86,6 +86,11 @@ impl Pipeline {
         seq == self.first && self.is_owed(seq)
     }
 
+    /// True if the reply of `seq` is the next that the client gets.
+    pub(crate) fn is_first(&self, seq: Seq) -> bool {
+        seq == self.first && !self.entries.is_empty()
+    }
+
     /// The fan-out that `seq` waits for, if it does.
     pub(crate) fn fanout(&self, seq: Seq) -> Option<Id<Fanout>> {
         match self.entries.get(seq.wrapping_sub(self.first) as usize)? {
@@ -107,7 +112,7 @@ impl Pipeline {
     /// A reply to a request that was answered already is ignored.
     #[inline(always)]
     pub(crate) fn fill(&mut self, seq: Seq, reply: &[u8], out: &mut Vec<u8>) {
-        if seq != self.first || self.entries.is_empty() {
+        if !self.is_first(seq) {
             self.park(seq, reply);
             return;
         }

@@ -8,6 +8,7 @@ use super::Worker;
 use crate::action::{Event, Flow, RefreshReason};
 use crate::backend::{State, Ticket, Traits};
 use crate::client::Flush;
+use crate::fanout::Fanout;
 use crate::fault::Fault;
 use crate::hold::Held;
 use crate::map::NodeId;
@@ -258,15 +259,9 @@ impl Worker {
         client.partial_bytes += reply.len();
         self.unread_bytes += reply.len();
         if is_whole && let Some(fanout) = self.fanouts.remove(id) {
-            let mut merged = self.pool.take();
-            fanout.merge(&mut merged);
             client.partial_bytes = client.partial_bytes.saturating_sub(fanout.reply_bytes());
             self.unread_bytes = self.unread_bytes.saturating_sub(fanout.reply_bytes());
-            self.fill(fanout.client, fanout.seq, &merged);
-            self.pool.give(merged);
-            let (room, bytes) = fanout.into_memory();
-            self.pool.give(bytes);
-            self.scratch.keep(room);
+            self.answer_merged(fanout);
         } else {
             let (unread, is_paused) = (client.unread(), client.paused);
             if is_paused {
@@ -274,6 +269,26 @@ impl Worker {
             }
             self.check_unread(ticket.client, unread);
         }
+    }
+
+    /// Answers a split command whose parts are all answered. They may be large: if it is the reply's turn, they are put
+    /// together where it leaves from.
+    fn answer_merged(&mut self, fanout: Fanout) {
+        let (id, seq) = (fanout.client, fanout.seq);
+        let Some(client) = self.clients.find_mut(id) else { return };
+        let mut merged = self.pool.take();
+        if client.pipeline.is_first(seq) {
+            let unread = client.output.len();
+            fanout.merge(client.output.tail(&mut self.pool));
+            self.unread_bytes += client.output.len() - unread;
+        } else {
+            fanout.merge(&mut merged);
+        }
+        let (room, bytes) = fanout.into_memory();
+        self.pool.give(bytes);
+        self.scratch.keep(room);
+        self.fill(id, seq, &merged);
+        self.pool.give(merged);
     }
 
     /// Puts the reply of a request into its client's order, and sees whether the client may go on, or has too much unread.
