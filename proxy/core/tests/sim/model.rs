@@ -1,6 +1,6 @@
 //! What each reply may be. Knows what was asked and what really happened, and nothing of how the engine works.
 
-use tsubaki_core::settings::ReadPolicy;
+use tsubaki_core::settings::{MAX_SPARES, ReadPolicy};
 use tsubaki_protocol::resp::reply::{bulk, elements, integer};
 use tsubaki_protocol::resp::{Resp, write};
 
@@ -304,6 +304,14 @@ impl World {
             let cause = was(&[Trouble::Disagreement]);
             return if cause { Ok(()) } else { Err("the nodes did agree".to_owned()) };
         }
+        if text.contains("too many large requests") {
+            let cause = self.settings.max_spares < MAX_SPARES || was(&[Trouble::Link]);
+            return if cause {
+                Ok(())
+            } else {
+                Err("there was room, and the node took connections".to_owned())
+            };
+        }
         if text.contains("was lost before the command was sent whole") {
             let cause = was(&[Trouble::Link, Trouble::Loading]);
             return if cause { Ok(()) } else { Err("no connection was lost".to_owned()) };
@@ -324,7 +332,6 @@ impl World {
             LOADING => &[Trouble::Loading],
             READONLY | MASTERDOWN => &[Trouble::Demotion],
             _ if text.contains("cannot be reached") => &[Trouble::Link, Trouble::Loading, Trouble::Move],
-            _ if text.contains("too many large requests") => &[Trouble::Link],
             _ if text.contains("no node of the cluster has answered") => &[Trouble::NoView, Trouble::Down],
             _ if text.contains("has no master") => &[Trouble::Down, Trouble::NoView],
             _ if text.contains("no replica of slot") => &[
