@@ -18,7 +18,7 @@ pub struct Machine {
     pub cpus: f64,
     /// Memory in GiB.
     pub memory_gib: f64,
-    /// The kernel's release.
+    /// The kernel's version, without what its builder added.
     pub kernel: String,
     /// The programs that were used, and their versions.
     pub versions: BTreeMap<String, String>,
@@ -37,7 +37,7 @@ impl Machine {
             cpu: field(&cpuinfo, "model name").map_or_else(unknown, str::to_owned),
             cpus: cpus(),
             memory_gib: kib.map_or(0.0, |kib| (kib / f64::from(1 << 20)).round()),
-            kernel: kernel.trim().to_owned(),
+            kernel: kernel.split(['-', '\n']).next().map_or_else(unknown, str::to_owned),
             versions: versions(),
         }
     }

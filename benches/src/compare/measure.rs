@@ -33,6 +33,9 @@ pub struct Measurement<'a> {
 /// What one measurement found. CPU times are microseconds a command, of all threads, kernel time included.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
+    /// How long it took, the load generator's start and end included.
+    #[serde(default)]
+    pub seconds: f64,
     /// Commands a second.
     pub ops: f64,
     /// Median latency in milliseconds.
@@ -100,8 +103,9 @@ impl Measurement<'_> {
         let nodes = after.nodes.saturating_sub(before.nodes);
         let load = after.load - before.load;
         let strangers = (after.machine - before.machine).saturating_sub(proxy + nodes + load);
-        let capacity = (after.at - before.at).as_secs_f64() * machine::cpus();
+        let seconds = (after.at - before.at).as_secs_f64();
         Ok(Sample {
+            seconds: rounded(seconds),
             ops: figures.ops.round(),
             p50_ms: figures.p50_ms,
             p99_ms: figures.p99_ms,
@@ -112,7 +116,7 @@ impl Measurement<'_> {
             load_us: each(load),
             resident_bytes: self.middle.map(|middle| middle.server.resident_bytes()).transpose()?,
             calls: before.counts.zip(after.counts).map(|(before, after)| after.since(&before)),
-            strangers: rounded(strangers.as_secs_f64() / capacity),
+            strangers: rounded(strangers.as_secs_f64() / (seconds * machine::cpus())),
         })
     }
 

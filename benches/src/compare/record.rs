@@ -244,6 +244,7 @@ pub(super) mod tests {
     /// A sample with a throughput and a subject's CPU.
     pub(in crate::compare) fn sample(ops: f64, proxy_us: Option<f64>) -> Sample {
         Sample {
+            seconds: 3.0,
             ops,
             p50_ms: 1.0,
             p99_ms: 2.0,

@@ -27,8 +27,12 @@ use crate::{
 /// Characters of the longest remark.
 const LONGEST_LINE: usize = 400;
 
-/// Commands of a trial, where there is neither cap nor pipeline.
-const TRIAL_COMMANDS: u64 = 20_000;
+/// Commands of a first trial, where there is neither cap nor pipeline.
+const TRIAL_COMMANDS: u64 = 40_000;
+
+/// Seconds. redis-benchmark's threads notice every 250 ms only that they are done, and its own figures of a run not much
+/// longer than that are nonsense.
+const SHORTEST_TRIAL: f64 = 0.5;
 
 /// Bytes of values that a trial sends at most.
 const TRIAL_BYTES: u64 = 64 << 20;
@@ -147,13 +151,25 @@ impl<'a> Stage<'a> {
         let key = (cell.name.clone(), name);
         let pace = match (self.paces.get(&key), trial(&load, cell.capped)) {
             (Some(&pace), _) => pace,
-            (None, Some(trial)) => self.measure(index, load, trial)?.ops,
+            (None, Some(trial)) => self.pace(index, load, trial)?,
             // It keeps time, or says itself how much it sends.
             (None, None) => 0.0,
         };
-        let sample = self.measure(index, load, self.lasting(pace))?;
-        self.paces.insert(key, sample.ops);
+        let amount = self.lasting(pace);
+        let sample = self.measure(index, load, amount)?;
+        self.paces.insert(key, amount.requests as f64 / sample.seconds);
         Ok(sample)
+    }
+
+    /// Commands a second: of trials, each four times the one before, the first that lasts long enough to tell.
+    fn pace(&self, index: usize, load: Load, mut trial: Amount) -> anyhow::Result<f64> {
+        loop {
+            let seconds = self.measure(index, load, trial)?.seconds;
+            if seconds >= SHORTEST_TRIAL {
+                return Ok(trial.requests as f64 / seconds);
+            }
+            trial.requests *= 4;
+        }
     }
 
     /// The load of the cell, its rate found out.
@@ -165,7 +181,7 @@ impl<'a> Stage<'a> {
         if !self.paces.contains_key(&key) {
             let closed = Load::RedisBenchmark(RedisBenchmark::new(Command::Get, open_loop.clients, 1));
             let first = trial(&closed, false).unwrap_or_else(|| self.lasting(0.0));
-            let pace = self.measure(direct, closed, first)?.ops;
+            let pace = self.pace(direct, closed, first)?;
             let maximum = self.measure(direct, closed, self.lasting(pace))?.ops;
             self.paces.insert(key.clone(), maximum);
         }
@@ -224,7 +240,7 @@ fn one_line(error: &anyhow::Error) -> String {
 fn trial(load: &Load, capped: bool) -> Option<Amount> {
     let Load::RedisBenchmark(line @ RedisBenchmark { requests: None, .. }) = load else { return None };
     let commands =
-        if capped { TRIAL_COMMANDS / 8 } else { TRIAL_COMMANDS * u64::from(line.pipeline.min(10)) };
+        if capped { TRIAL_COMMANDS / 4 } else { TRIAL_COMMANDS * u64::from(line.pipeline.min(10)) };
     let least = u64::from(line.clients * line.pipeline);
     let requests = commands.min(TRIAL_BYTES / u64::from(line.value_bytes)).max(least);
     Some(Amount { seconds: 0.0, requests })
@@ -249,9 +265,9 @@ mod tests {
             let line = RedisBenchmark { value_bytes, ..RedisBenchmark::new(Command::Get, clients, pipeline) };
             trial(&Load::RedisBenchmark(line), capped).unwrap().requests
         };
-        assert_eq!(commands(64, 50, 1, false), 20_000);
-        assert_eq!(commands(64, 50, 32, false), 200_000);
-        assert_eq!(commands(64, 500, 1, true), 2_500);
+        assert_eq!(commands(64, 50, 1, false), 40_000);
+        assert_eq!(commands(64, 50, 32, false), 400_000);
+        assert_eq!(commands(64, 500, 1, true), 10_000);
         assert_eq!(commands(1 << 20, 50, 1, false), 64);
         assert_eq!(commands(1 << 20, 500, 1, false), 500);
         assert!(trial(&Load::RoundTrip, false).is_none());
