@@ -44,7 +44,7 @@ async fn read(shell: &Rc<Shell>, id: BackendId, mut socket: OwnedReadHalf) -> St
         match input.await {
             Input::Bytes(Flow::Read, Filled::Partly) => {}
             Input::Bytes(Flow::Read, Filled::Wholly) => tokio::task::yield_now().await,
-            Input::Bytes(Flow::Pause, _) => shell.backend_resumed(id).await,
+            Input::Bytes(Flow::Pause, _) => shell.resumed(id).await,
             Input::End => return "it closed the connection".to_owned(),
             Input::Broken(error) => return error.to_string(),
         }

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::spawn_local;
 use tsubaki_core::action::{Action, GatherId};
 use tsubaki_core::time::Time;
-use tsubaki_core::{BackendId, ClientId, Worker};
+use tsubaki_core::{ClientId, Worker};
 
 use super::sockets::{self, Key, Socket, Sockets, Written};
 use super::{Mailbox, backend_io, mailbox};
@@ -112,12 +112,12 @@ impl Shell {
         let mut inner = self.inner.borrow_mut();
         let result = step(&mut inner, now);
         self.finish(&mut inner);
-        self.have_flushed();
+        self.flush_soon();
         result
     }
 
     /// Has the flush task run behind all that is ready now.
-    fn have_flushed(&self) {
+    fn flush_soon(&self) {
         if !self.flushing.replace(true) {
             self.flush.notify_one();
         }
@@ -163,16 +163,8 @@ impl Shell {
                 inner.sockets.clients.remove(id);
                 self.closed.notify_one();
             }
-            Action::ResumeClient(id) => {
-                if let Some(socket) = inner.sockets.clients.find_mut(id) {
-                    socket.resume().notify_one();
-                }
-            }
-            Action::ResumeBackend(id) => {
-                if let Some(socket) = inner.sockets.backends.find_mut(id) {
-                    socket.resume().notify_one();
-                }
-            }
+            Action::ResumeClient(id) => resume(inner, id),
+            Action::ResumeBackend(id) => resume(inner, id),
             Action::Refresh { reason, hint } => {
                 // The control thread ends last; once it is gone there is nothing to refresh for.
                 let _ = self.refresh.send(RefreshRequest { reason, hint });
@@ -191,19 +183,19 @@ impl Shell {
     }
 
     fn flush_clients(self: &Rc<Self>) {
-        self.flush(|worker, now| worker.next_dirty_client(now));
+        let now = self.clock.now();
+        self.flush(|worker| worker.next_dirty_client(now));
     }
 
     fn flush_nodes(self: &Rc<Self>) {
-        self.flush(|worker, _| worker.next_dirty_backend());
+        self.flush(Worker::next_dirty_backend);
     }
 
     /// Writes what those have whom the engine names.
-    fn flush<K: Key>(self: &Rc<Self>, next: impl Fn(&mut Worker, Time) -> Option<K>) {
-        let now = self.clock.now();
+    fn flush<K: Key>(self: &Rc<Self>, next: impl Fn(&mut Worker) -> Option<K>) {
         let mut inner = self.inner.borrow_mut();
         let inner = &mut *inner;
-        while let Some(id) = next(&mut inner.worker, now) {
+        while let Some(id) = next(&mut inner.worker) {
             self.write(inner, id);
         }
         self.finish(inner);
@@ -229,7 +221,7 @@ impl Shell {
                     id.broken(inner, &error, self.clock.now());
                     self.closed.notify_one();
                     // Others may have been answered, or set free.
-                    self.have_flushed();
+                    self.flush_soon();
                     return;
                 }
             }
@@ -254,16 +246,14 @@ impl Shell {
         self.closed.notify_one();
     }
 
-    /// Returns when a paused client is to be read again.
-    pub(super) async fn resumed(&self, id: ClientId) {
-        let resume = self.inner.borrow_mut().sockets.clients.find_mut(id).map(Socket::resume);
-        resumed(resume).await;
-    }
-
-    /// Returns when a paused node connection is to be read again.
-    pub(super) async fn backend_resumed(&self, id: BackendId) {
-        let resume = self.inner.borrow_mut().sockets.backends.find_mut(id).map(Socket::resume);
-        resumed(resume).await;
+    /// Returns when a paused connection is to be read again.
+    pub(super) async fn resumed<K: Key>(&self, id: K) {
+        let resume = K::table(&mut self.inner.borrow_mut().sockets).find_mut(id).map(Socket::resume);
+        match resume {
+            Some(resume) => resume.notified().await,
+            // The connection is closed, and its reader ends with it.
+            None => std::future::pending().await,
+        }
     }
 
     /// A client's reader fell behind what its socket holds, or caught up with it.
@@ -313,11 +303,10 @@ impl Shell {
     }
 }
 
-async fn resumed(resume: Option<Rc<Notify>>) {
-    match resume {
-        Some(resume) => resume.notified().await,
-        // The connection is closed, and its reader ends with it.
-        None => std::future::pending().await,
+/// Has a paused connection read again.
+fn resume<K: Key>(inner: &mut Inner, id: K) {
+    if let Some(socket) = K::table(&mut inner.sockets).find_mut(id) {
+        socket.resume().notify_one();
     }
 }
 
