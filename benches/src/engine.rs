@@ -183,7 +183,7 @@ impl Rig {
             }
             busy = true;
         }
-        while let Some(id) = self.worker.next_dirty_backend() {
+        while let Some(id) = self.worker.next_dirty_backend(self.now) {
             self.answer(id);
             busy = true;
         }

@@ -18,6 +18,7 @@ use tsubaki_protocol::resp::write;
 use crate::ClientId;
 use crate::journal::Journal;
 use crate::map::NodeId;
+use crate::pace::Pace;
 use crate::pipeline::Seq;
 use crate::settings::Login;
 use crate::stream::Download;
@@ -152,6 +153,7 @@ pub struct Backend {
     pub(crate) heard: Time,
     /// Commands since the last flush.
     pub(crate) unflushed: u32,
+    pub(crate) pace: Pace,
     pub(crate) dirty: bool,
     /// True while a timer will look at it.
     pub(crate) watched: bool,
@@ -176,6 +178,7 @@ impl Backend {
             greeting: Vec::new(),
             heard: now,
             unflushed: 0,
+            pace: Pace::new(),
             dirty: false,
             watched: true,
         }

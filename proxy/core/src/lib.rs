@@ -28,6 +28,7 @@ mod journal;
 mod limits;
 mod local;
 mod map;
+mod pace;
 mod pipeline;
 mod retry;
 pub mod settings;

@@ -69,6 +69,8 @@ pub struct Stats {
     pub large_requests: u64,
     /// Large replies.
     pub large_replies: u64,
+    /// Batches that waited for more because their node was strained.
+    pub paced_batches: u64,
     /// Reads sent to replicas.
     pub replica_reads: u64,
     /// Node connections opened.
@@ -94,7 +96,7 @@ impl Stats {
     }
 
     /// Every plain figure with its name, gauges included, in one fixed order.
-    pub fn fields_mut(&mut self) -> [(&'static str, &mut u64); 36] {
+    pub fn fields_mut(&mut self) -> [(&'static str, &mut u64); 37] {
         macro_rules! fields { ($($name:ident),* $(,)?) => { [$((stringify!($name), &mut self.$name)),*] } }
         fields![
             accepted,
@@ -129,6 +131,7 @@ impl Stats {
             retries,
             large_requests,
             large_replies,
+            paced_batches,
             replica_reads,
             connects,
             disconnects,

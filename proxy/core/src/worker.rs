@@ -33,6 +33,7 @@ use crate::hold::Hold;
 use crate::limits;
 use crate::local::{self, Wanted};
 use crate::map::Map;
+use crate::pace::Turn;
 use crate::settings::Settings;
 use crate::stats::Stats;
 use crate::time::Time;
@@ -59,6 +60,8 @@ pub struct Worker {
     /// Clients whose output waits for more, and how long.
     corked: VecDeque<(Time, ClientId)>,
     dirty_backends: Vec<BackendId>,
+    /// Node connections whose batch waits for more, and how long.
+    paced: VecDeque<(Time, BackendId)>,
     /// Holds whose queue may move.
     stirred: VecDeque<HoldId>,
     /// Paused clients that may go on.
@@ -112,6 +115,15 @@ impl Scratch {
     }
 }
 
+/// The earlier of two moments, where there are two.
+#[inline(always)]
+fn earlier(one: Option<Time>, other: Option<Time>) -> Option<Time> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        _ => one.or(other),
+    }
+}
+
 impl Worker {
     /// An engine without clients that knows no cluster yet.
     #[must_use]
@@ -131,6 +143,7 @@ impl Worker {
             dirty_clients: Vec::new(),
             corked: VecDeque::new(),
             dirty_backends: Vec::new(),
+            paced: VecDeque::new(),
             stirred: VecDeque::new(),
             resuming: Vec::new(),
             starving: Vec::new(),
@@ -229,22 +242,30 @@ impl Worker {
             return Some(Time::default());
         }
         let uncork = self.corked.front().map(|(due, _)| *due);
-        match (self.timers.next(), uncork) {
-            (Some(timer), Some(uncork)) => Some(timer.min(uncork)),
-            (timer, uncork) => timer.or(uncork),
-        }
+        let leave = self.paced.front().map(|(due, _)| *due);
+        earlier(earlier(self.timers.next(), uncork), leave)
     }
 
     /// A node connection that has bytes for its socket; each is named once until it is flushed.
-    pub fn next_dirty_backend(&mut self) -> Option<BackendId> {
+    pub fn next_dirty_backend(&mut self, now: Time) -> Option<BackendId> {
         while let Some(id) = self.dirty_backends.pop() {
-            if let Some(backend) = self.backends.find_mut(id) {
-                backend.dirty = false;
-                if backend.is_ready() && backend.unflushed > 0 {
-                    self.stats.batch.record(u64::from(backend.unflushed));
-                    backend.unflushed = 0;
-                }
+            let Some(backend) = self.backends.find_mut(id) else { continue };
+            backend.dirty = false;
+            if !backend.is_ready() || backend.unflushed == 0 {
                 return Some(id);
+            }
+            let count = backend.unflushed as usize;
+            match backend.pace.turn(count, backend.tickets.len(), now) {
+                Turn::Leave => {
+                    self.stats.batch.record(count as u64);
+                    backend.unflushed = 0;
+                    return Some(id);
+                }
+                Turn::Wait(due) => {
+                    self.stats.paced_batches += 1;
+                    self.paced.push_back((due, id));
+                }
+                Turn::Stay => {}
             }
         }
         None

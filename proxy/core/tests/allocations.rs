@@ -109,7 +109,7 @@ impl Bench {
             }
             busy = true;
         }
-        while let Some(id) = self.worker.next_dirty_backend() {
+        while let Some(id) = self.worker.next_dirty_backend(self.now) {
             self.answer(id);
             busy = true;
         }

@@ -15,7 +15,7 @@ use crate::control::Status;
 /// A counter: its name, its `kind` label if it shares the name, its help, where it is in the figures.
 type Row = (&'static str, Option<&'static str>, &'static str, fn(&Stats) -> u64);
 
-const COUNTERS: [Row; 33] = [
+const COUNTERS: [Row; 34] = [
     ("tsubaki_client_connections_total", Some("accepted"), "Client connections.", |s| s.accepted),
     ("tsubaki_client_connections_total", Some("rejected"), "Client connections.", |s| s.rejected),
     ("tsubaki_commands_total", None, "Commands read from clients.", |s| s.commands),
@@ -66,6 +66,12 @@ const COUNTERS: [Row; 33] = [
     ("tsubaki_large_values_total", Some("reply"), "Large requests that streamed, and large replies.", |s| {
         s.large_replies
     }),
+    (
+        "tsubaki_paced_batches_total",
+        None,
+        "Batches that waited for more because their node was strained.",
+        |s| s.paced_batches,
+    ),
     ("tsubaki_errors_total", Some("client"), "Error replies to clients, by who made them and why.", |s| {
         s.own_errors.saturating_sub(s.refused + s.protocol_errors)
     }),

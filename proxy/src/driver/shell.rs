@@ -188,7 +188,8 @@ impl Shell {
     }
 
     fn flush_nodes(self: &Rc<Self>) {
-        self.flush(Worker::next_dirty_backend);
+        let now = self.clock.now();
+        self.flush(|worker| worker.next_dirty_backend(now));
     }
 
     /// Writes what those have whom the engine names.

@@ -29,6 +29,7 @@ impl Worker {
             }
         }
         self.uncork(now);
+        self.let_leave(now);
         self.settle(now);
     }
 
@@ -44,6 +45,14 @@ impl Worker {
                 client.flush = Flush::Dirty;
                 self.dirty_clients.push(id);
             }
+        }
+    }
+
+    /// Lets the batches go that have waited long enough for more.
+    fn let_leave(&mut self, now: Time) {
+        while let Some(&(_, id)) = self.paced.front().filter(|(due, _)| *due <= now) {
+            self.paced.pop_front();
+            self.mark_backend(id);
         }
     }
 

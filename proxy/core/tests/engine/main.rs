@@ -17,6 +17,7 @@ mod loss;
 mod memory;
 mod operator;
 mod order;
+mod pace;
 mod pressure;
 mod redirect;
 mod redis;

@@ -69,6 +69,7 @@ impl Seen {
             ("reads from replicas", stats.replica_reads),
             ("large requests", stats.large_requests),
             ("large replies", stats.large_replies),
+            ("batches that waited for a strained node", stats.paced_batches),
             ("node connections paused for a slow reader", self.paused_links),
             ("clients closed for a reply that was cut", self.cuts),
             ("clients closed for what they left unread", self.limits),

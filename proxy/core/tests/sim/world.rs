@@ -259,12 +259,12 @@ impl World {
 
     fn flush(&mut self) {
         self.flushing = false;
-        while let Some(id) = self.worker.next_dirty_backend() {
+        let now = self.time();
+        while let Some(id) = self.worker.next_dirty_backend(now) {
             if let Some(link) = self.link_of(id) {
                 self.pump(link);
             }
         }
-        let now = self.time();
         while let Some(id) = self.worker.next_dirty_client(now) {
             if let Some(client) = self.client_of(id) {
                 self.client_pump(client, self.clients[client].connection);

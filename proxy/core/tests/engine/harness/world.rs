@@ -39,6 +39,8 @@ pub(super) struct Link {
     /// What the node said, piece by piece, and the proxy has not read.
     unread: VecDeque<Vec<u8>>,
     greets: bool,
+    /// The worker asked for its output to be written, and not all of it is.
+    dirty: bool,
 }
 
 /// The client's end of a connection.
@@ -210,6 +212,7 @@ impl World {
             paused: false,
             unread: VecDeque::new(),
             greets: behaviour == Behaviour::Greets,
+            dirty: false,
         });
         match behaviour {
             Behaviour::Greets | Behaviour::Scripted => self.worker.handle_backend_connected(id, self.now),
@@ -250,11 +253,16 @@ impl World {
     }
 
     fn flush_links(&mut self) -> bool {
-        while self.worker.next_dirty_backend().is_some() {}
+        while let Some(id) = self.worker.next_dirty_backend(self.now) {
+            for link in self.links.iter_mut().filter(|link| link.id == id) {
+                link.dirty = true;
+            }
+        }
         let mut moved = false;
-        for link in self.links.iter_mut().filter(|link| link.open) {
+        for link in self.links.iter_mut().filter(|link| link.open && link.dirty) {
             let output = self.worker.backend_output(link.id);
             let count = output.len().min(link.room);
+            link.dirty = count < output.len();
             link.received.extend_from_slice(&output[..count]);
             link.room -= count;
             self.worker.backend_sent(link.id, count);

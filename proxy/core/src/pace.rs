@@ -1,0 +1,137 @@
+//! When a batch leaves for its node: at once, unless the node is strained.
+//!
+//! A node that is short of CPU (a full core, a container's quota) spends most of it on waking up for few commands at a
+//! time. Then a batch waits a moment for more. Strained is a node that kept a batch much longer than it ever needed, which
+//! a far away or a quick one never does, while many waited for it. Must not know: bytes, clients, any clock.
+//!
+//! ```text
+//!            a batch of many took long             STRAIN_TIME without another
+//!   at ease ---------------------------> strained -----------------------------> at ease
+//!                                           |
+//!                a batch waits PACE_TIME, or until half as many are queued as waited then
+//! ```
+
+use crate::limits::{CROWD, PACE_TIME, STRAIN, STRAIN_TIME};
+use crate::time::Time;
+
+/// What one connection knows about the ease of its node.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    /// When the batch left that is being timed.
+    since: Time,
+    /// Commands that were unanswered then, its own among them.
+    waited: usize,
+    /// Replies until it is answered; zero: none is timed.
+    owed: usize,
+    /// The least time that a batch took, in microseconds.
+    fastest: u64,
+    /// The node is strained until then.
+    strained: Time,
+    /// A batch of so many waits for no more.
+    enough: usize,
+    /// When the batch that waits must leave.
+    due: Option<Time>,
+}
+
+/// What becomes of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It leaves now.
+    Leave,
+    /// It waits from now on, and must leave at this time.
+    Wait(Time),
+    /// It waits already.
+    Stay,
+}
+
+impl Pace {
+    pub(crate) fn new() -> Self {
+        Self {
+            since: Time::default(),
+            waited: 0,
+            owed: 0,
+            fastest: u64::MAX,
+            strained: Time::default(),
+            enough: 0,
+            due: None,
+        }
+    }
+
+    /// Whether a batch of `count` commands leaves now, when `unanswered` are owed, its own among them.
+    #[inline(always)]
+    pub(crate) fn turn(&mut self, count: usize, unanswered: usize, now: Time) -> Turn {
+        if now < self.strained {
+            let turn = self.wait(count, now);
+            if turn != Turn::Leave {
+                return turn;
+            }
+        }
+        // With nothing before it, what is still timed was taken elsewhere.
+        if self.owed == 0 || count == unanswered {
+            self.since = now;
+            self.waited = unanswered;
+            self.owed = unanswered;
+        }
+        Turn::Leave
+    }
+
+    #[inline(never)]
+    fn wait(&mut self, count: usize, now: Time) -> Turn {
+        let is_over = count >= self.enough || self.due.is_some_and(|due| due <= now);
+        if is_over {
+            self.due = None;
+            return Turn::Leave;
+        }
+        if self.due.is_some() {
+            return Turn::Stay;
+        }
+        let due = now.after(PACE_TIME);
+        self.due = Some(due);
+        Turn::Wait(due)
+    }
+
+    /// The node answered `count` commands.
+    #[inline(always)]
+    pub(crate) fn answered(&mut self, count: usize, now: Time) {
+        if self.owed > count {
+            self.owed -= count;
+        } else if self.owed > 0 {
+            self.owed = 0;
+            self.learn(now);
+        }
+    }
+
+    /// The batch that was timed is answered.
+    #[inline(always)]
+    fn learn(&mut self, now: Time) {
+        let took = now.micros_since(self.since);
+        self.fastest = self.fastest.min(took);
+        if self.waited >= CROWD && took - self.fastest >= STRAIN.as_micros() as u64 {
+            self.strained = now.after(STRAIN_TIME);
+            self.enough = self.waited / 2;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn commands_that_were_taken_elsewhere_are_not_timed() {
+        let mut pace = Pace::new();
+        let start = Time::default();
+        pace.turn(1, 1, start);
+        pace.answered(1, start);
+        pace.turn(CROWD, CROWD, start);
+        // They were sent over another connection; this one is used again a second later.
+        let later = start.after(Duration::from_secs(1));
+        for _ in 0..2 {
+            pace.turn(CROWD, CROWD, later);
+            pace.answered(CROWD, later);
+        }
+        assert_eq!(pace.turn(1, 1, later), Turn::Leave);
+    }
+}
