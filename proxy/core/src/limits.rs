@@ -60,11 +60,8 @@ pub(crate) const MAX_BURST: usize = 1024 * 1024;
 /// How long a reply waits for those of the commands that its client sent with it, so that a pipeline over several nodes is answered in one write and not in one a node. Nodes of a healthy cluster answer within this time of each other; where one does not, the others' replies are no later than this, and than the caller's timers are coarse.
 pub(crate) const CORK_TIME: Duration = Duration::from_millis(1);
 
-/// A batch that took so much longer than the fastest of its connection waited for its node's CPU. Longer than a healthy node stops for, shorter than a quota's period (10 to 100 ms).
+/// A batch that took so much longer than the fastest of its connection waited for its node's CPU: longer than a healthy node stops for, shorter than what a quota leaves of its period (20 to 100 ms).
 pub(crate) const STRAIN: Duration = Duration::from_millis(4);
-
-/// A node counts as strained for so long after a batch that waited: the longest period of a quota.
-pub(crate) const STRAIN_TIME: Duration = Duration::from_millis(100);
 
 /// Commands that must have waited with it. Fewer clients than this lose more by waiting than their node gains.
 pub(crate) const CROWD: usize = 32;

@@ -1,17 +1,18 @@
 //! When a batch leaves for its node: at once, unless the node is strained.
 //!
-//! A node that is short of CPU (a full core, a container's quota) spends most of it on waking up for few commands at a
-//! time. Then a batch waits a moment for more. Strained is a node that kept a batch much longer than it ever needed, which
-//! a far away or a quick one never does, while many waited for it. Must not know: bytes, clients, any clock.
+//! A node that is short of CPU (a container's quota, a full core) spends most of it on waking up for few commands at a
+//! time. So after a batch that took much longer than the connection's fastest, while many waited, batches wait a moment for
+//! more, for as long as that one took. A node that is far away, quick, or has few clients is never waited for. Must not
+//! know: bytes, clients, any clock.
 //!
 //! ```text
-//!            a batch of many took long             STRAIN_TIME without another
-//!   at ease ---------------------------> strained -----------------------------> at ease
-//!                                           |
-//!                a batch waits PACE_TIME, or until half as many are queued as waited then
+//!            a batch took long, many waited             as long again
+//!   at ease -------------------------------> strained -----------------> at ease
+//!                                               |
+//!                    a batch waits PACE_TIME, or until half as many are queued as waited
 //! ```
 
-use crate::limits::{CROWD, PACE_TIME, STRAIN, STRAIN_TIME};
+use crate::limits::{CROWD, PACE_TIME, STRAIN};
 use crate::time::Time;
 
 /// What one connection knows about the ease of its node.
@@ -19,9 +20,7 @@ use crate::time::Time;
 pub(crate) struct Pace {
     /// When the batch left that is being timed.
     since: Time,
-    /// Commands that were unanswered then, its own among them.
-    waited: usize,
-    /// Replies until it is answered; zero: none is timed.
+    /// Replies until it is answered, those to commands before it among them; zero: none is timed.
     owed: usize,
     /// The least time that a batch took, in microseconds.
     fastest: u64,
@@ -48,7 +47,6 @@ impl Pace {
     pub(crate) fn new() -> Self {
         Self {
             since: Time::default(),
-            waited: 0,
             owed: 0,
             fastest: u64::MAX,
             strained: Time::default(),
@@ -69,7 +67,6 @@ impl Pace {
         // With nothing before it, what is still timed was taken elsewhere.
         if self.owed == 0 || count == unanswered {
             self.since = now;
-            self.waited = unanswered;
             self.owed = unanswered;
         }
         Turn::Leave
@@ -90,25 +87,25 @@ impl Pace {
         Turn::Wait(due)
     }
 
-    /// The node answered `count` commands.
+    /// The node answered `count` of the `waiting` commands that were unanswered or queued.
     #[inline(always)]
-    pub(crate) fn answered(&mut self, count: usize, now: Time) {
+    pub(crate) fn answered(&mut self, count: usize, waiting: usize, now: Time) {
         if self.owed > count {
             self.owed -= count;
         } else if self.owed > 0 {
             self.owed = 0;
-            self.learn(now);
+            self.learn(waiting, now);
         }
     }
 
     /// The batch that was timed is answered.
     #[inline(always)]
-    fn learn(&mut self, now: Time) {
+    fn learn(&mut self, waiting: usize, now: Time) {
         let took = now.micros_since(self.since);
         self.fastest = self.fastest.min(took);
-        if self.waited >= CROWD && took - self.fastest >= STRAIN.as_micros() as u64 {
-            self.strained = now.after(STRAIN_TIME);
-            self.enough = self.waited / 2;
+        if waiting >= CROWD && took - self.fastest >= STRAIN.as_micros() as u64 {
+            self.strained = now.after(now.since(self.since));
+            self.enough = waiting / 2;
         }
     }
 }
@@ -124,13 +121,13 @@ mod tests {
         let mut pace = Pace::new();
         let start = Time::default();
         pace.turn(1, 1, start);
-        pace.answered(1, start);
+        pace.answered(1, 1, start);
         pace.turn(CROWD, CROWD, start);
         // They were sent over another connection; this one is used again a second later.
         let later = start.after(Duration::from_secs(1));
         for _ in 0..2 {
             pace.turn(CROWD, CROWD, later);
-            pace.answered(CROWD, later);
+            pace.answered(CROWD, CROWD, later);
         }
         assert_eq!(pace.turn(1, 1, later), Turn::Leave);
     }

@@ -26,7 +26,7 @@ impl Worker {
         self.stats.node_in_bytes += bytes.len() as u64;
         let Some(backend) = self.backends.find_mut(id) else { return Flow::Pause };
         backend.heard = now;
-        let waited = backend.tickets.len();
+        let waiting = backend.tickets.len();
         let goes_on = !backend.input.is_empty() || backend.download.is_some();
         let taken = if goes_on {
             self.take_more(id, bytes, now)
@@ -37,7 +37,7 @@ impl Worker {
         match taken {
             Ok(()) => {
                 if let Some(backend) = self.backends.find_mut(id) {
-                    backend.pace.answered(waited.saturating_sub(backend.tickets.len()), now);
+                    backend.pace.answered(waiting.saturating_sub(backend.tickets.len()), waiting, now);
                     if backend.spare {
                         flow = if backend.paused { Flow::Pause } else { Flow::Read };
                         self.settle_spare(id);

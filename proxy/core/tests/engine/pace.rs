@@ -69,10 +69,27 @@ fn half_of_those_that_waited_are_enough() {
 }
 
 #[test]
-fn a_node_that_kept_nobody_waiting_for_a_tenth_of_a_second_is_at_ease_again() {
+fn a_node_is_strained_for_as_long_as_it_kept_them_waiting() {
     let (cluster, client) = strained();
-    cluster.advance(ms(100));
+    cluster.advance(ms(4));
     expect_no_wait(&cluster, &client);
+}
+
+#[test]
+fn who_came_later_waited_too() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    exchange(&cluster, &client, 1, ms(0));
+    client.send_bytes(gets(1));
+    client.send_bytes(gets(CROWD - 1));
+    cluster.node(B).expect_bytes(gets(CROWD));
+    cluster.advance(ms(4));
+    cluster.node(B).reply(NIL.repeat(CROWD));
+    client.expect(NIL.repeat(CROWD));
+    client.send_bytes(gets(1));
+    assert!(!cluster.node(B).got_something());
+    cluster.advance(ms(1));
+    cluster.node(B).expect_bytes(gets(1));
 }
 
 #[test]
