@@ -13,6 +13,21 @@ use std::{
 
 use anyhow::{Context as _, bail};
 
+/// What stands before a program that is to end with whoever started it. `setpriv` (util-linux) becomes the program itself:
+/// same process, and no unsafe code for one prctl here.
+const TIED: [&str; 4] = ["setpriv", "--pdeathsig", "KILL", "--"];
+
+/// A program whose arguments follow, and that is killed after `seconds` at the latest, and with the harness.
+///
+/// Start it from the main thread, as a [`Server`].
+pub fn bounded(program: impl AsRef<OsStr>, seconds: f64) -> Command {
+    let mut command = Command::new(TIED[0]);
+    // `timeout` (coreutils) ends with the harness, and the program with `timeout`.
+    command.args(&TIED[1..]).args(["timeout", "--signal=KILL"]).arg(seconds.to_string());
+    command.args(TIED).arg(program);
+    command
+}
+
 /// A server that dies with this value, and with the harness even if that is killed.
 pub struct Server {
     child: Child,
@@ -33,9 +48,8 @@ impl Server {
     ) -> anyhow::Result<Self> {
         let program = program.as_ref();
         let output = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
-        // `setpriv` becomes the program itself: same process, and no unsafe code for one prctl here.
-        let child = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", "--"])
+        let child = Command::new(TIED[0])
+            .args(&TIED[1..])
             .arg(program)
             .args(arguments)
             .stdin(Stdio::null())
@@ -147,8 +161,10 @@ pub(crate) fn from_ticks(ticks: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::io::{BufRead as _, BufReader};
+    use std::process::Stdio;
 
-    use super::{Server, from_ticks, parse_stat};
+    use super::{Server, bounded, from_ticks, parse_stat};
     use crate::connection::wait_for;
 
     #[test]
@@ -168,6 +184,27 @@ mod tests {
         let entry = format!("/proc/{}", server.pid());
         drop(server);
         assert!(fs::exists(&entry).is_ok_and(|there| !there));
+    }
+
+    #[test]
+    fn a_load_ends_with_whoever_started_it() {
+        let mut load = bounded("sh", 600.0);
+        load.args(["-c", "echo $$; exec sleep 600"]).stdout(Stdio::piped());
+        let mut outer = load.spawn().unwrap();
+        let mut pid = String::new();
+        BufReader::new(outer.stdout.take().unwrap()).read_line(&mut pid).unwrap();
+        let entry = format!("/proc/{}/cmdline", pid.trim());
+        let runs = || fs::read_to_string(&entry).is_ok_and(|line| line.starts_with("sleep"));
+        wait_for("the load", || runs().then_some(())).unwrap();
+        outer.kill().unwrap();
+        outer.wait().unwrap();
+        wait_for("the load's end", || (!runs()).then_some(())).unwrap();
+    }
+
+    #[test]
+    fn a_load_is_killed_when_its_time_is_up() {
+        let status = bounded("sleep", 0.1).arg("600").status().unwrap();
+        assert!(!status.success());
     }
 
     #[test]

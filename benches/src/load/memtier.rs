@@ -2,13 +2,13 @@
 //!
 //! Must not know: what it is aimed at.
 
-use std::{collections::BTreeMap, fs, path::PathBuf, process::Command};
+use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::{Figures, Target};
-use crate::program;
+use crate::{process::bounded, program};
 
 /// Name of the program.
 const PROGRAM: &str = "memtier_benchmark";
@@ -36,11 +36,9 @@ pub fn run(line: &Memtier, target: &Target, seconds: f64) -> anyhow::Result<Figu
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("figures.json");
     // It tries for ever to log in or to connect again, if the other side does not let it.
-    let limit = format!("{}", seconds + PATIENCE_SECONDS);
-    let mut memtier = Command::new("timeout");
-    memtier.args(["--signal=KILL", &limit]).arg(program);
+    let mut memtier = bounded(program, seconds + PATIENCE_SECONDS);
     memtier.args(line.arguments(target, seconds)).arg("--json-out-file").arg(&file);
-    let output = memtier.output().context("cannot start memtier_benchmark through timeout (coreutils)")?;
+    let output = memtier.output().context("cannot start memtier_benchmark through setpriv (util-linux)")?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "memtier_benchmark ended with {}: {}", output.status, last_line(&said));
     if let Some(error) = error_reply(&said) {

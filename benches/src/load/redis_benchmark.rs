@@ -2,12 +2,11 @@
 //!
 //! Must not know: what it is aimed at.
 
-use std::process;
-
 use anyhow::{Context as _, ensure};
 use serde::Serialize;
 
 use super::{Figures, Target};
+use crate::process::bounded;
 
 /// Keys that `-r` spreads the commands over, unless their values would fill more than 64 MiB.
 pub const KEYS: u32 = 100_000;
@@ -19,7 +18,7 @@ pub const VALUE_BYTES: u32 = 64;
 const FILLED_BYTES: u32 = 64 << 20;
 
 /// Far longer than any measurement lasts.
-const LIMIT_SECONDS: &str = "120";
+const LIMIT_SECONDS: f64 = 120.0;
 
 /// Keys that one MGET asks for.
 pub const MGET_KEYS: u32 = 10;
@@ -84,10 +83,9 @@ impl RedisBenchmark {
     pub fn run(&self, target: &Target, requests: u64) -> anyhow::Result<Figures> {
         let requests = self.requests.unwrap_or(requests);
         // It waits for ever for a reply that does not come.
-        let mut program = process::Command::new("timeout");
-        program.args(["--signal=KILL", LIMIT_SECONDS, "redis-benchmark"]);
+        let mut program = bounded("redis-benchmark", LIMIT_SECONDS);
         program.args(self.arguments(target, requests));
-        let output = program.output().context("cannot start redis-benchmark through timeout (coreutils)")?;
+        let output = program.output().context("cannot start redis-benchmark through setpriv (util-linux)")?;
         let stdout = String::from_utf8_lossy(&output.stdout);
         let stderr = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "redis-benchmark ended with {}: {stdout}{stderr}", output.status);
