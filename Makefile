@@ -64,7 +64,7 @@ define compare
 endef
 
 .PHONY: bench
-bench: ## the goals: proxy, direct access and the floor, side by side in one run; 15 minutes
+bench: ## the goals: proxy, direct access and the floor, side by side in one run; 10 minutes
 	$(call compare,goals)
 
 .PHONY: bench-peers

@@ -74,6 +74,7 @@ fn render(record: &Record, name: &str) -> String {
     cells.extend(record.cells("field"));
     lines.extend(cells.iter().filter_map(|cell| row(cell, &peers)));
     lines.push(String::new());
+    lines.extend(remarks(&cells));
     lines.extend(goals(record));
     lines.join("\n") + "\n"
 }
@@ -99,6 +100,19 @@ fn row(cell: &CellResults, peers: &[CellResults]) -> Option<String> {
     ))
 }
 
+/// What a reader must know of some cells, each remark once.
+fn remarks(cells: &[CellResults]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut rest: Vec<_> = cells.iter().filter(|cell| !cell.remark.is_empty()).collect();
+    while let Some(&first) = rest.first() {
+        let (same, others): (Vec<_>, _) = rest.into_iter().partition(|cell| cell.remark == first.remark);
+        let titles: Vec<_> = same.iter().map(|cell| cell.title.as_str()).collect();
+        lines.extend([format!("*{}*: {}.", titles.join("*, *"), first.remark), String::new()]);
+        rest = others;
+    }
+    lines
+}
+
 /// How many goals hold, by suite, run after run.
 fn goals(record: &Record) -> Vec<String> {
     let mut lines = Vec::new();
@@ -119,7 +133,7 @@ fn goals(record: &Record) -> Vec<String> {
 mod tests {
     use std::{fs, path::Path};
 
-    use super::{BEGIN, END, note, path, with_record};
+    use super::{BEGIN, CellResults, END, note, path, remarks, with_record};
     use crate::compare::record::{
         Record,
         tests::{cell_of, record_of},
@@ -137,6 +151,16 @@ mod tests {
         assert!(text.contains("| get-50 | 0.90 |  |  |  |  | 2.00 -> 2.00 ms | 3.0 -> 3.0 us |\n"), "{text}");
         assert!(text.contains("(benches/record/2001-02-03-a-cpu.html)") && text.contains("A CPU"));
         assert_eq!(with_record(&text, &record, Path::new("2001-02-03-a-cpu.json")).unwrap(), text);
+    }
+
+    #[test]
+    fn a_remark_stands_once_below_the_table_for_all_whom_it_concerns() {
+        let cell = |name: &str, remark: &str| {
+            let remark = remark.to_owned();
+            CellResults { remark, ..cell_of(name, &[("direct", 1.0, 0.0), ("tsubaki", 1.0, 1.0)]) }
+        };
+        let cells = [cell("a", "one key"), cell("b", ""), cell("c", "two CPUs"), cell("d", "one key")];
+        assert_eq!(remarks(&cells), ["*a*, *d*: one key.", "", "*c*: two CPUs.", ""]);
     }
 
     #[test]
