@@ -58,33 +58,24 @@ impl Pace {
     /// Whether a batch of `count` commands leaves now, when `unanswered` are owed, its own among them.
     #[inline(always)]
     pub(crate) fn turn(&mut self, count: usize, unanswered: usize, now: Time) -> Turn {
-        if now < self.strained {
-            let turn = self.wait(count, now);
-            if turn != Turn::Leave {
-                return turn;
+        if now < self.strained && count < self.enough {
+            match self.due {
+                Some(due) if now < due => return Turn::Stay,
+                Some(_) => {}
+                None => {
+                    let due = now.after(PACE_TIME);
+                    self.due = Some(due);
+                    return Turn::Wait(due);
+                }
             }
         }
+        self.due = None;
         // With nothing before it, what is still timed was taken elsewhere.
         if self.owed == 0 || count == unanswered {
             self.since = now;
             self.owed = unanswered;
         }
         Turn::Leave
-    }
-
-    #[inline(never)]
-    fn wait(&mut self, count: usize, now: Time) -> Turn {
-        let is_over = count >= self.enough || self.due.is_some_and(|due| due <= now);
-        if is_over {
-            self.due = None;
-            return Turn::Leave;
-        }
-        if self.due.is_some() {
-            return Turn::Stay;
-        }
-        let due = now.after(PACE_TIME);
-        self.due = Some(due);
-        Turn::Wait(due)
     }
 
     /// The node answered `count` of the `waiting` commands that were unanswered or queued.
@@ -130,5 +121,27 @@ mod tests {
             pace.answered(CROWD, CROWD, later);
         }
         assert_eq!(pace.turn(1, 1, later), Turn::Leave);
+    }
+
+    #[test]
+    fn each_batch_has_a_wait_of_its_own() {
+        let mut pace = Pace::new();
+        let strain = |pace: &mut Pace, start: Time| {
+            pace.turn(CROWD, CROWD, start);
+            let end = start.after(STRAIN);
+            pace.answered(CROWD, CROWD, end);
+            end
+        };
+        pace.turn(1, 1, Time::default());
+        pace.answered(1, 1, Time::default());
+        let strained = strain(&mut pace, Time::default());
+        // This batch leaves because the node is at ease again, before its wait is over.
+        let late = strained.after(STRAIN - Duration::from_micros(1));
+        assert_eq!(pace.turn(1, 1, late), Turn::Wait(late.after(PACE_TIME)));
+        let eased = strained.after(STRAIN);
+        assert_eq!(pace.turn(1, 1, eased), Turn::Leave);
+        pace.answered(1, 1, eased);
+        let again = strain(&mut pace, eased.after(PACE_TIME));
+        assert_eq!(pace.turn(1, 1, again), Turn::Wait(again.after(PACE_TIME)));
     }
 }
