@@ -16,6 +16,8 @@ pub(crate) enum Due {
     Backend(BackendId),
     /// A connection that was not ready: have commands waited too long for it?
     Unsent(BackendId),
+    /// A connection whose node is strained: its batch has waited long enough for more.
+    Batch(BackendId),
     /// A client that was stopped in a burst: it may go on.
     Client(ClientId),
     /// A hold: may its first command go, has it waited too long?

@@ -37,7 +37,7 @@ use crate::pace::Turn;
 use crate::settings::Settings;
 use crate::stats::Stats;
 use crate::time::Time;
-use crate::timer::Timers;
+use crate::timer::{Due, Timers};
 use crate::topology::Topology;
 use crate::{BackendId, ClientId};
 
@@ -60,8 +60,6 @@ pub struct Worker {
     /// Clients whose output waits for more, and how long.
     corked: VecDeque<(Time, ClientId)>,
     dirty_backends: Vec<BackendId>,
-    /// Node connections whose batch waits for more, and how long.
-    paced: VecDeque<(Time, BackendId)>,
     /// Holds whose queue may move.
     stirred: VecDeque<HoldId>,
     /// Paused clients that may go on.
@@ -115,15 +113,6 @@ impl Scratch {
     }
 }
 
-/// The earlier of two moments, where there are two.
-#[inline(always)]
-fn earlier(one: Option<Time>, other: Option<Time>) -> Option<Time> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        _ => one.or(other),
-    }
-}
-
 impl Worker {
     /// An engine without clients that knows no cluster yet.
     #[must_use]
@@ -143,7 +132,6 @@ impl Worker {
             dirty_clients: Vec::new(),
             corked: VecDeque::new(),
             dirty_backends: Vec::new(),
-            paced: VecDeque::new(),
             stirred: VecDeque::new(),
             resuming: Vec::new(),
             starving: Vec::new(),
@@ -242,8 +230,10 @@ impl Worker {
             return Some(Time::default());
         }
         let uncork = self.corked.front().map(|(due, _)| *due);
-        let leave = self.paced.front().map(|(due, _)| *due);
-        earlier(earlier(self.timers.next(), uncork), leave)
+        match (self.timers.next(), uncork) {
+            (Some(timer), Some(uncork)) => Some(timer.min(uncork)),
+            (timer, uncork) => timer.or(uncork),
+        }
     }
 
     /// A node connection that has bytes for its socket; each is named once until it is flushed.
@@ -263,7 +253,7 @@ impl Worker {
                 }
                 Turn::Wait(due) => {
                     self.stats.paced_batches += 1;
-                    self.paced.push_back((due, id));
+                    self.timers.add(due, Due::Batch(id));
                 }
                 Turn::Stay => {}
             }

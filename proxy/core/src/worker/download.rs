@@ -3,7 +3,7 @@
 //! Must not know: what is in them.
 
 use super::Worker;
-use super::reply::Broken;
+use super::reply::{Broken, TOO_EARLY};
 use crate::action::Event;
 use crate::backend::Ticket;
 use crate::client::Flush;
@@ -50,7 +50,7 @@ impl Worker {
         }
         match backend.tickets.front() {
             Some(ticket) if !backend.journal.front_was_sent(ticket.len as usize) => {
-                return Err("it answered a command that was not sent whole".to_owned());
+                return Err(TOO_EARLY.to_owned());
             }
             None if input.first() != Some(&b'>') => {
                 return Err("it said something that nobody asked for: a large reply".to_owned());

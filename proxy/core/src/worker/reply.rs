@@ -20,6 +20,9 @@ use crate::{BackendId, ClientId};
 /// Why a node's bytes end its connection.
 pub(super) type Broken = String;
 
+/// Why a connection ends that answers a command of which the last byte has not left.
+pub(super) const TOO_EARLY: &str = "it answered a command that was not sent whole";
+
 impl Worker {
     /// Bytes came from a node. They need not be kept.
     pub fn handle_backend_input(&mut self, id: BackendId, bytes: &[u8], now: Time) -> Flow {
@@ -191,7 +194,7 @@ impl Worker {
             self.answer(&ticket, frame, now);
             return Ok(());
         }
-        Err("it answered a command that was not sent whole".to_owned())
+        Err(TOO_EARLY.to_owned())
     }
 
     /// A node refused the command at the front of a connection.

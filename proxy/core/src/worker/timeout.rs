@@ -16,6 +16,7 @@ impl Worker {
             match due {
                 Due::Backend(id) => self.check_backend(id, now),
                 Due::Unsent(id) => self.expire_unsent(id, now),
+                Due::Batch(id) => self.mark_backend(id),
                 Due::Client(id) => self.stir_client(id),
                 Due::Hold(id) => {
                     // An entry that an earlier one has replaced wakes nobody.
@@ -29,7 +30,6 @@ impl Worker {
             }
         }
         self.uncork(now);
-        self.let_leave(now);
         self.settle(now);
     }
 
@@ -45,14 +45,6 @@ impl Worker {
                 client.flush = Flush::Dirty;
                 self.dirty_clients.push(id);
             }
-        }
-    }
-
-    /// Lets the batches go that have waited long enough for more.
-    fn let_leave(&mut self, now: Time) {
-        while let Some(&(_, id)) = self.paced.front().filter(|(due, _)| *due <= now) {
-            self.paced.pop_front();
-            self.mark_backend(id);
         }
     }
 
