@@ -9,6 +9,7 @@
 //! ```
 
 mod client;
+pub(crate) mod large;
 mod node;
 mod world;
 

@@ -3,40 +3,16 @@
 use tsubaki_core::action::Event;
 use tsubaki_core::settings::ReadPolicy;
 
+use crate::harness::large::{LARGE, begin_request, body, cluster};
 use crate::harness::{B, B1, B2, Behaviour, C, Client, Cluster, bulk, command, commands, ms};
 
-/// Small enough that a test is quick; a value above it is large.
-const LARGE: usize = 10_000;
-
 const LOST_HALF: &str = "-CLUSTERDOWN the connection to the node of slot 3300 was lost before the command was sent whole; it did not run\r\n";
-
-fn cluster() -> Cluster {
-    Cluster::with(|settings| settings.large_value = LARGE)
-}
-
-/// A body of so many bytes, of which no part looks like another.
-fn body(len: usize) -> String {
-    (0..)
-        .map(|number: u32| format!("{number:06}-"))
-        .flat_map(|word| word.into_bytes())
-        .take(len)
-        .map(char::from)
-        .collect()
-}
 
 /// The client asks for `b`, and its node begins to answer: so many bytes of the reply are given, the rest comes back.
 fn begin_reply(cluster: &Cluster, client: &Client, reply: &str, given: usize) -> String {
     client.send("GET b");
     cluster.node(B).serve("GET b", &reply[..given]);
     reply[given..].to_owned()
-}
-
-/// The client sends `SET b`, its node is asked and would take it; the rest of the request comes back.
-fn begin_request(cluster: &Cluster, client: &Client, request: &[u8], given: usize) -> Vec<u8> {
-    client.send_bytes(&request[..given]);
-    cluster.node(B).serve("EXISTS b", ":0\r\n");
-    cluster.node(B).expect_bytes(&request[..given]);
-    request[given..].to_vec()
 }
 
 /// A cluster whose reads go to replicas, which are connected.

@@ -2,18 +2,8 @@
 
 use tsubaki_core::action::Event;
 
+use crate::harness::large::{LARGE, begin_request, body, cluster};
 use crate::harness::{B, Behaviour, C, Client, Cluster, bulk, command, ms};
-
-/// Small enough that a test is quick; a value above it is large.
-const LARGE: usize = 10_000;
-
-fn cluster() -> Cluster {
-    Cluster::with(|settings| settings.large_value = LARGE)
-}
-
-fn body(len: usize) -> String {
-    "x".repeat(len)
-}
 
 /// The client asks for `b` and reads nothing; its node, which takes no more connections, has given so much of the reply.
 fn jam(cluster: &Cluster, client: &Client, given: &str) {
@@ -21,6 +11,13 @@ fn jam(cluster: &Cluster, client: &Client, given: &str) {
     client.send("GET b");
     cluster.node(B).expect("GET b");
     cluster.node(B).behave(Behaviour::Refuses);
+    cluster.node(B).reply(given);
+}
+
+/// The node takes connections again, and gives so much more of the reply.
+fn free(cluster: &Cluster, given: &str) {
+    cluster.node(B).behave(Behaviour::Greets);
+    cluster.advance(ms(1_000));
     cluster.node(B).reply(given);
 }
 
@@ -67,9 +64,7 @@ fn commands_take_another_connection_once_the_node_takes_one() {
     jam(&cluster, &client, &reply[..2 * LARGE]);
     other.send("GET b1");
     cluster.node(B).expect("GET b1");
-    cluster.node(B).behave(Behaviour::Greets);
-    cluster.advance(ms(1_000));
-    cluster.node(B).reply(&reply[2 * LARGE..3 * LARGE]);
+    free(&cluster, &reply[2 * LARGE..3 * LARGE]);
     other.send("GET b");
     cluster.node(B).serve("GET b", "$-1\r\n");
     cluster.node(B).reply_on(0, format!("{}$-1\r\n", &reply[3 * LARGE..]));
@@ -101,9 +96,7 @@ fn a_client_does_not_overtake_itself_when_its_commands_take_another_connection_a
     jam(&cluster, &client, &reply[..2 * LARGE]);
     other.send("SET b 1");
     cluster.node(B).expect("SET b 1");
-    cluster.node(B).behave(Behaviour::Greets);
-    cluster.advance(ms(1_000));
-    cluster.node(B).reply(&reply[2 * LARGE..3 * LARGE]);
+    free(&cluster, &reply[2 * LARGE..3 * LARGE]);
     other.send_all(["SET b 2", "SET b5 3"]);
     cluster.node(B).serve("SET b5 3", "+OK\r\n");
     cluster.expect_nothing_sent();
@@ -138,9 +131,7 @@ fn a_connection_beside_the_shared_one_that_is_lost_does_not_make_its_node_down()
     cluster.node(B).serve("GET b", "$-1\r\n");
     client.expect("$-1\r\n");
     let request = command(&format!("SET b {}", body(5 * LARGE)));
-    client.send_bytes(&request[..100]);
-    cluster.node(B).serve("EXISTS b", ":0\r\n");
-    cluster.node(B).expect_bytes(&request[..100]);
+    begin_request(&cluster, &client, &request, 100);
     cluster.node(B).close_one(1);
     assert!(String::from_utf8(client.received()).unwrap().contains("it did not run"));
     assert!(!cluster.events().iter().any(|event| matches!(event, Event::NodeDown { .. })));
@@ -180,14 +171,12 @@ fn where_no_place_is_left_a_large_request_waits_for_one() {
     let cluster = narrow_cluster();
     let (client, late) = (cluster.client(), cluster.client());
     let request = command(&format!("SET b {}", body(2 * LARGE)));
-    client.send_bytes(&request[..100]);
-    cluster.node(B).serve("EXISTS b", ":0\r\n");
-    cluster.node(B).expect_bytes(&request[..100]);
+    let rest = begin_request(&cluster, &client, &request, 100);
     late.send_bytes(&request[..100]);
     cluster.advance(ms(1_000));
     cluster.expect_nothing_sent();
-    client.send_bytes(&request[100..]);
-    cluster.node(B).expect_bytes(&request[100..]);
+    client.send_bytes(&rest);
+    cluster.node(B).expect_bytes(&rest);
     cluster.node(B).reply("+OK\r\n");
     client.expect("+OK\r\n");
     cluster.node(B).serve("EXISTS b", ":0\r\n");
@@ -202,9 +191,7 @@ fn a_client_that_stops_half_way_loses_its_place_to_one_that_waits() {
     let cluster = narrow_cluster();
     let (client, late) = (cluster.client(), cluster.client());
     let request = command(&format!("SET b {}", body(2 * LARGE)));
-    client.send_bytes(&request[..100]);
-    cluster.node(B).serve("EXISTS b", ":0\r\n");
-    cluster.node(B).expect_bytes(&request[..100]);
+    begin_request(&cluster, &client, &request, 100);
     cluster.advance(ms(40_000));
     assert!(!client.is_closed(), "nobody waits");
     upload(&cluster, &late, B, "b");
@@ -217,10 +204,8 @@ fn a_client_that_goes_on_with_a_large_request_keeps_its_place() {
     let cluster = narrow_cluster();
     let (client, late) = (cluster.client(), cluster.client());
     let request = command(&format!("SET b {}", body(2 * LARGE)));
-    client.send_bytes(&request[..100]);
-    cluster.node(B).serve("EXISTS b", ":0\r\n");
-    cluster.node(B).expect_bytes(&request[..100]);
-    for byte in &request[100..110] {
+    let rest = begin_request(&cluster, &client, &request, 100);
+    for byte in &rest[..10] {
         cluster.advance(ms(10_000));
         client.send_bytes([*byte]);
         cluster.node(B).expect_bytes([*byte]);
