@@ -21,10 +21,15 @@ const TIED: [&str; 4] = ["setpriv", "--pdeathsig", "KILL", "--"];
 ///
 /// Start it from the main thread, as a [`Server`].
 pub fn bounded(program: impl AsRef<OsStr>, seconds: f64) -> Command {
-    let mut command = Command::new(TIED[0]);
     // `timeout` (coreutils) ends with the harness, and the program with `timeout`.
-    command.args(&TIED[1..]).args(["timeout", "--signal=KILL"]).arg(seconds.to_string());
-    command.args(TIED).arg(program);
+    let mut command = tied("timeout");
+    command.arg("--signal=KILL").arg(seconds.to_string()).args(TIED).arg(program);
+    command
+}
+
+fn tied(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(TIED[0]);
+    command.args(&TIED[1..]).arg(program);
     command
 }
 
@@ -48,9 +53,7 @@ impl Server {
     ) -> anyhow::Result<Self> {
         let program = program.as_ref();
         let output = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
-        let child = Command::new(TIED[0])
-            .args(&TIED[1..])
-            .arg(program)
+        let child = tied(program)
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)

@@ -183,20 +183,19 @@ impl Shell {
     }
 
     fn flush_clients(self: &Rc<Self>) {
-        let now = self.clock.now();
-        self.flush(|worker| worker.next_dirty_client(now));
+        self.flush(Worker::next_dirty_client);
     }
 
     fn flush_nodes(self: &Rc<Self>) {
-        let now = self.clock.now();
-        self.flush(|worker| worker.next_dirty_backend(now));
+        self.flush(Worker::next_dirty_backend);
     }
 
     /// Writes what those have whom the engine names.
-    fn flush<K: Key>(self: &Rc<Self>, next: impl Fn(&mut Worker) -> Option<K>) {
+    fn flush<K: Key>(self: &Rc<Self>, next: impl Fn(&mut Worker, Time) -> Option<K>) {
+        let now = self.clock.now();
         let mut inner = self.inner.borrow_mut();
         let inner = &mut *inner;
-        while let Some(id) = next(&mut inner.worker) {
+        while let Some(id) = next(&mut inner.worker, now) {
             self.write(inner, id);
         }
         self.finish(inner);
