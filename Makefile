@@ -68,7 +68,7 @@ bench: ## the goals: proxy, direct access and the floor, side by side in one run
 	$(call compare,goals)
 
 .PHONY: bench-peers
-bench-peers: ## the same through other proxies; PREDIXY_SRC and CAMELLIA_SRC name checkouts; 20 minutes
+bench-peers: ## the same through other proxies; PREDIXY_SRC and CAMELLIA_SRC name checkouts; 15 minutes
 	$(call compare,peers)
 
 .PHONY: bench-field
