@@ -2,12 +2,12 @@
 //!
 //! A node that is short of CPU (a container's quota, a full core) spends most of it on waking up for few commands at a
 //! time. So after a batch that took much longer than the connection's fastest, while many waited, batches wait a moment for
-//! more, for as long as that one took. A node that is far away, quick, or has few clients is never waited for. Must not
-//! know: bytes, clients, any clock.
+//! more, for as long as that one took, or until one waited in vain. A node that is far away, quick, or has few clients is not
+//! strained. Must not know: bytes, clients, any clock.
 //!
 //! ```text
-//!            a batch took long, many waited             as long again
-//!   at ease -------------------------------> strained -----------------> at ease
+//!            a batch took long, many waited             as long again, or a batch for which no more came
+//!   at ease -------------------------------> strained ---------------------------------------------------> at ease
 //!                                               |
 //!                    a batch waits PACE_TIME, or until half as many are queued as waited
 //! ```
@@ -30,6 +30,8 @@ pub(crate) struct Pace {
     enough: usize,
     /// When the batch that waits must leave.
     due: Option<Time>,
+    /// How many commands it had when it began to wait.
+    began: usize,
 }
 
 /// What becomes of a batch.
@@ -52,6 +54,7 @@ impl Pace {
             strained: Time::default(),
             enough: 0,
             due: None,
+            began: 0,
         }
     }
 
@@ -61,10 +64,13 @@ impl Pace {
         if now < self.strained && count < self.enough {
             match self.due {
                 Some(due) if now < due => return Turn::Stay,
+                // Those who waited have left: the others gain nothing by waiting.
+                Some(_) if count == self.began => self.strained = now,
                 Some(_) => {}
                 None => {
                     let due = now.after(PACE_TIME);
                     self.due = Some(due);
+                    self.began = count;
                     return Turn::Wait(due);
                 }
             }

@@ -76,6 +76,18 @@ fn a_node_is_strained_for_as_long_as_it_kept_them_waiting() {
 }
 
 #[test]
+fn who_is_left_alone_waits_once() {
+    let (cluster, client) = strained();
+    client.send_bytes(gets(1));
+    cluster.advance(ms(1));
+    cluster.node(B).expect_bytes(gets(1));
+    cluster.node(B).reply(NIL);
+    client.expect(NIL);
+    exchange(&cluster, &client, 1, ms(0));
+    assert_eq!(cluster.stats().paced_batches, 1);
+}
+
+#[test]
 fn who_came_later_waited_too() {
     let cluster = Cluster::new();
     let client = cluster.client();
