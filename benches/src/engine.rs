@@ -184,7 +184,7 @@ impl Rig {
             busy = true;
         }
         while let Some(id) = self.worker.next_dirty_backend(self.now) {
-            self.answer(id);
+            while self.answer(id) {}
             busy = true;
         }
         while let Some(id) = self.worker.next_dirty_client(self.now) {
@@ -196,20 +196,24 @@ impl Rig {
         busy
     }
 
-    /// A master takes all that there is for it and answers.
-    fn answer(&mut self, id: BackendId) {
+    /// A master takes what there is for it in one piece and answers. False if there is nothing.
+    fn answer(&mut self, id: BackendId) -> bool {
         let output = self.worker.backend_output(id);
+        if output.is_empty() {
+            return false;
+        }
         let len = output.len();
         let greets = output.ends_with(b"PING\r\n");
         self.worker.backend_sent(id, len);
         if greets {
             self.worker.handle_backend_input(id, b"+PONG\r\n", self.now);
-            return;
+            return true;
         }
         let answer = &self.replies[..len / self.command_len * self.reply_len];
         for piece in answer.chunks(READ) {
             self.worker.handle_backend_input(id, piece, self.now);
         }
+        true
     }
 }
 

@@ -8,6 +8,7 @@
 //!        +------- failed --------+----- lost, silent, odd -----+--> removed; the tickets' owners hear of it
 //! ```
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -160,12 +161,12 @@ pub struct Backend {
 }
 
 impl Backend {
-    pub(crate) fn new(node: NodeId, lane: Lane, now: Time) -> Self {
+    pub(crate) fn new(node: NodeId, lane: Lane, chunk: usize, now: Time) -> Self {
         Self {
             node,
             lane,
             state: State::Connecting,
-            journal: Journal::default(),
+            journal: Journal::new(chunk),
             tickets: VecDeque::new(),
             scanner: ReplyScanner::new(),
             input: Vec::new(),
@@ -272,12 +273,11 @@ impl Backend {
 
     /// Adds one command; it leaves with the next flush, or when the handshake is through.
     #[inline(always)]
-    pub(crate) fn push(&mut self, mut ticket: Ticket, request: &[u8], now: Time) {
+    pub(crate) fn push(&mut self, mut ticket: Ticket, request: &mut Cow<'_, [u8]>, now: Time) {
         if self.tickets.is_empty() {
             self.heard = now;
         }
-        ticket.len = request.len() as u32;
-        self.journal.tail().extend_from_slice(request);
+        ticket.len = self.journal.append(request) as u32;
         self.tickets.push_back(ticket);
         self.unflushed += 1;
     }
@@ -298,14 +298,14 @@ impl Backend {
             if is_wanted(&ticket) {
                 taken.push((ticket, request));
             } else {
-                self.journal.tail().extend_from_slice(&request);
+                self.journal.append(&mut request.into());
                 self.tickets.push_back(ticket);
             }
         }
         taken
     }
 
-    /// What the socket should take next.
+    /// What the socket should take next; there may be more behind it.
     pub(crate) fn unsent(&self) -> &[u8] {
         match self.state {
             State::Connecting => &[],

@@ -178,6 +178,21 @@ impl Client {
         !self.input.is_empty() || self.upload.is_some()
     }
 
+    /// Makes room for `more` bytes of input, and for the rest of a long request: no more than sixteen times what has come, as
+    /// its length is only what its client says.
+    pub(crate) fn make_room(&mut self, more: usize) {
+        let come = self.input.len() + more;
+        if come > self.input.capacity()
+            && let Some(scanner) = &self.scanner
+        {
+            let room = scanner.least_len(&self.input).min(16 * come);
+            // Below that, it grows by the vector's own steps.
+            if room > come {
+                self.input.reserve_exact(room - self.input.len());
+            }
+        }
+    }
+
     /// A read was run to its end: if all that came before it is answered, its commands are the next to be answered together.
     pub(crate) fn end_burst(&mut self) {
         if !self.owes_burst() {

@@ -13,6 +13,9 @@ use crate::topology::AddressMap;
 /// it makes less than 4 MiB held for one transfer.
 pub const LARGE_VALUE: usize = 1 << 20;
 
+/// The usual [`Settings::chunk`]: what one read of a client brings at most.
+pub const CHUNK: usize = 64 * 1024;
+
 /// The usual [`Settings::max_spares`]. A node takes 10,000 clients by default, and there may be many workers.
 pub const MAX_SPARES: usize = 256;
 
@@ -50,6 +53,9 @@ pub struct Settings {
     /// Longest request or reply, bytes, that shares a connection to its node with others'. A longer one streams, and about
     /// so much of it is held at a time.
     pub large_value: usize,
+    /// Bytes of requests that are put together on their way to a node. A longer one stays where it was gathered, which saves
+    /// a copy, and is written alone.
+    pub chunk: usize,
     /// Most connections beside the shared ones: for large requests, and behind large replies. Where none is left, large
     /// requests wait for their turn, and large replies are waited behind. At least one.
     pub max_spares: usize,
@@ -156,6 +162,7 @@ impl Default for Settings {
             max_bulk: 512 * 1024 * 1024,
             max_request: 1 << 30,
             large_value: LARGE_VALUE,
+            chunk: CHUNK,
             max_spares: MAX_SPARES,
             identity: Identity {
                 version: env!("CARGO_PKG_VERSION"),

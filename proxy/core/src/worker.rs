@@ -261,7 +261,7 @@ impl Worker {
         None
     }
 
-    /// The bytes that a node's socket should take next.
+    /// The bytes that a node's socket should take next; there may be more behind them.
     #[must_use]
     pub fn backend_output(&self, id: BackendId) -> &[u8] {
         self.backends.find(id).map_or(&[], Backend::unsent)

@@ -1,4 +1,4 @@
-//! What a command costs in memory: in the steady state nothing is allocated for a GET or a SET.
+//! What a command costs in memory: in the steady state nothing is allocated for a GET or a SET, and a long request once.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -15,21 +15,23 @@ use tsubaki_core::{BackendId, ClientId, Worker};
 use tsubaki_protocol::resp::write;
 use tsubaki_protocol::slot::SLOTS;
 
-/// Counts the allocations of each thread.
+/// Counts the allocations of each thread, and their bytes.
 struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    static BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-fn count() {
+fn count(size: usize) {
     ALLOCATIONS.with(|count| count.set(count.get() + 1));
+    BYTES.with(|bytes| bytes.set(bytes.get() + size));
 }
 
 // SAFETY: everything is the system allocator's; counting touches a thread-local number without a destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size());
         // SAFETY: the caller keeps `alloc`'s contract, which is the same.
         unsafe { System.alloc(layout) }
     }
@@ -40,7 +42,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
+        count(size);
         // SAFETY: as for `dealloc`; the caller keeps the rest of the contract.
         unsafe { System.realloc(place, layout, size) }
     }
@@ -54,6 +56,13 @@ fn allocations(work: impl FnOnce()) -> usize {
     let before = ALLOCATIONS.with(Cell::get);
     work();
     ALLOCATIONS.with(Cell::get) - before
+}
+
+/// The bytes that `work` allocates, those that a buffer had before it grew included.
+fn allocated(work: impl FnOnce()) -> usize {
+    let before = BYTES.with(Cell::get);
+    work();
+    BYTES.with(Cell::get) - before
 }
 
 const VALUE: &[u8] = &[b'x'; 64];
@@ -110,7 +119,7 @@ impl Bench {
             busy = true;
         }
         while let Some(id) = self.worker.next_dirty_backend(self.now) {
-            self.answer(id);
+            while self.answer(id) {}
             busy = true;
         }
         while let Some(id) = self.worker.next_dirty_client(self.now) {
@@ -121,8 +130,11 @@ impl Bench {
         busy
     }
 
-    fn answer(&mut self, id: BackendId) {
+    fn answer(&mut self, id: BackendId) -> bool {
         let output = self.worker.backend_output(id);
+        if output.is_empty() {
+            return false;
+        }
         let commands = output.iter().filter(|byte| **byte == b'*').count();
         let len = output.len();
         let is_greeting = output.ends_with(b"PING\r\n");
@@ -135,6 +147,7 @@ impl Bench {
             (0..commands).for_each(|_| self.answers.extend_from_slice(&self.reply));
         }
         self.worker.handle_backend_input(id, &self.answers, self.now);
+        true
     }
 }
 
@@ -193,4 +206,22 @@ fn a_pipeline_of_gets_allocates_nothing() {
 #[test]
 fn a_pipeline_of_sets_allocates_nothing() {
     allocates_nothing(50, 32, true);
+}
+
+#[test]
+fn a_long_request_that_comes_in_pieces_takes_its_own_length_of_memory() {
+    const LEN: usize = 512 * 1024;
+    let mut bench = Bench::new(1, 1, true);
+    bench.round();
+    let mut request = Vec::new();
+    write::command(&mut request, [&b"SET"[..], b"key", &[b'x'; LEN]]);
+    let client = bench.clients[0];
+    let bytes = allocated(|| {
+        for piece in request.chunks(64 * 1024) {
+            bench.worker.handle_client_input(client, piece, bench.now);
+        }
+        while bench.step() {}
+    });
+    // The node's answers here, and the first piece before the rest was known to come.
+    assert!((LEN..LEN + LEN / 4).contains(&bytes), "{bytes} bytes for a request of {LEN}");
 }

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use tsubaki_config::{Config, ReadPolicy};
-use tsubaki_core::settings::{self, Identity, LARGE_VALUE, Login, Password, Settings};
+use tsubaki_core::settings::{self, CHUNK, Identity, LARGE_VALUE, Login, Password, Settings};
 use tsubaki_core::topology::AddressMap;
 
 use crate::clock::Clock;
@@ -51,6 +51,7 @@ pub(super) fn engine(config: &Config, identity: &Identity, index: usize, max_spa
         max_bulk: u32::try_from(limits.max_bulk.as_u64()).unwrap_or(u32::MAX),
         max_request: u32::try_from(limits.query_buffer.as_u64()).unwrap_or(u32::MAX),
         large_value: LARGE_VALUE,
+        chunk: CHUNK,
         max_spares,
         identity: Identity { worker: index, ..identity.clone() },
         seed: random(),

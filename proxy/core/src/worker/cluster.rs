@@ -82,7 +82,8 @@ impl Worker {
         self.stats.disconnects += 1;
         #[cfg(feature = "faults")]
         self.spoil_end(&mut backend);
-        let was_idle = backend.is_ready() && backend.is_idle();
+        let is_ready = backend.is_ready();
+        let was_idle = is_ready && backend.is_idle();
         self.unlink(id, backend.node, backend.lane);
         if !was_idle && !self.is_beside(&backend, now) {
             self.node_failed(backend.node, backend.lane, reason, now);
@@ -94,14 +95,13 @@ impl Worker {
         if let Some(ticket) = backend.upload.take() {
             self.lose_upload(&ticket, now);
         }
-        let tickets: Vec<Ticket> = std::mem::take(&mut backend.tickets).into();
-        let mut journal = std::mem::take(&mut backend.journal);
-        let mut orphans = Vec::with_capacity(tickets.len());
-        for ticket in tickets {
+        let mut journal = backend.journal;
+        let mut orphans = Vec::with_capacity(backend.tickets.len());
+        for ticket in backend.tickets {
             let len = ticket.len as usize;
             // A question has no effect, so it is as good as not sent.
             let is_probe = ticket.traits.has(Traits::PROBE);
-            let sent = backend.is_ready() && journal.front_was_sent(len) && !is_probe;
+            let sent = is_ready && journal.front_was_sent(len) && !is_probe;
             let request = journal.front(len).to_vec();
             journal.drop_front(len);
             if !ticket.traits.has(Traits::ASKING) {

@@ -1,5 +1,7 @@
 //! What becomes of one command: refused, answered here, or on its way.
 
+use std::borrow::Cow;
+
 use tsubaki_protocol::command::{Class, Command, Flags, ResolveError, Split};
 use tsubaki_protocol::resp::args::{Args, Span};
 use tsubaki_protocol::resp::write;
@@ -24,7 +26,14 @@ enum Keys {
 }
 
 impl Worker {
-    pub(super) fn command(&mut self, id: ClientId, frame: &[u8], spans: &[Span], now: Time) -> Step {
+    /// Runs one command. Its `frame` is taken if that goes to a node as it is.
+    pub(super) fn command(
+        &mut self,
+        id: ClientId,
+        frame: &mut Cow<'_, [u8]>,
+        spans: &[Span],
+        now: Time,
+    ) -> Step {
         let args = Args::new(frame, spans);
         let command = match Command::resolve(&args) {
             Ok(command) => command,
@@ -210,7 +219,12 @@ impl Worker {
             let number = if is_spoilt { (number + 1) % plan.parts.len() as u16 } else { number };
             let Some(client) = self.clients.find_mut(id) else { break };
             let origin = client.take_on(part.slot, bytes.len());
-            self.send(ticket(id, seq, number, part.slot, command, now), origin, &bytes, now);
+            self.send(
+                ticket(id, seq, number, part.slot, command, now),
+                origin,
+                &mut bytes.as_slice().into(),
+                now,
+            );
         }
         self.pool.give(bytes);
         self.scratch = scratch;

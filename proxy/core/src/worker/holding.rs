@@ -1,5 +1,7 @@
 //! What waits: refused commands and those behind them, until they may go, or have waited too long.
 
+use std::borrow::Cow;
+
 use tsubaki_protocol::resp::Resp;
 use tsubaki_protocol::resp::write;
 
@@ -19,12 +21,18 @@ use crate::{BackendId, ClientId};
 impl Worker {
     /// A new command meets a hold on its slot: it waits its turn.
     #[cold]
-    pub(super) fn hold_behind(&mut self, id: HoldId, mut ticket: Ticket, request: &[u8], now: Time) {
+    pub(super) fn hold_behind(
+        &mut self,
+        id: HoldId,
+        mut ticket: Ticket,
+        request: &mut Cow<'_, [u8]>,
+        now: Time,
+    ) {
         let Some(hold) = self.holds.find_mut(id) else { return };
         if hold.in_flight == 0 {
             ticket.wait_from(now);
         }
-        hold.put(Held::new(ticket, request.to_vec(), Time::default()));
+        hold.put(Held::new(ticket, std::mem::take(request).into_owned(), Time::default()));
         self.stirred.push_back(id);
         if !self.reads_by_policy(&ticket) {
             // Its connection, if there is none yet, can be opened meanwhile.
@@ -311,7 +319,7 @@ impl Worker {
         if ticket.redirects > 0 || ticket.resends > 0 || ticket.refusals > 0 {
             self.stats.retries += 1;
         }
-        self.push(backend, ticket, &request, now);
+        self.push(backend, ticket, &mut request.into(), now);
         if asks && self.faults.is(Fault::AskingApart) {
             self.push_asking(backend, &ticket, now);
         }
@@ -320,7 +328,7 @@ impl Worker {
     /// ASKING holds for the next command on the connection: the two are pushed as one and nothing comes between.
     pub(super) fn push_asking(&mut self, backend: BackendId, ticket: &Ticket, now: Time) {
         const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
-        self.push(backend, Ticket { traits: Traits::ASKING, ..*ticket }, ASKING, now);
+        self.push(backend, Ticket { traits: Traits::ASKING, ..*ticket }, &mut ASKING.into(), now);
     }
 
     /// Answers the first command of a hold: it waited too long.

@@ -1,5 +1,7 @@
 //! From a client's bytes to commands, one after the other, until the bytes or the client's share run out.
 
+use std::borrow::Cow;
+
 use tsubaki_protocol::resp::inline;
 use tsubaki_protocol::resp::request::{RequestError, RequestLimits, RequestScan, RequestScanner};
 
@@ -24,8 +26,12 @@ impl Worker {
         let Some(client) = self.clients.find_mut(id) else { return };
         client.session.active = now;
         if client.input.is_empty() {
-            let used =
-                if client.upload.is_some() { self.run_on(id, bytes, now) } else { self.run(id, bytes, now) };
+            let mut input = bytes.into();
+            let used = if client.upload.is_some() {
+                self.run_on(id, &mut input, now)
+            } else {
+                self.run(id, &mut input, now)
+            };
             if let Some(rest) = bytes.get(used..)
                 && !rest.is_empty()
                 && let Some(client) = self.clients.find_mut(id)
@@ -34,6 +40,7 @@ impl Worker {
                 client.input.extend_from_slice(rest);
             }
         } else {
+            client.make_room(bytes.len());
             client.input.extend_from_slice(bytes);
             self.run_input(id, now);
         }
@@ -67,10 +74,12 @@ impl Worker {
         if client.input.is_empty() {
             return;
         }
-        let mut input = std::mem::take(&mut client.input);
-        let used = self.run_on(id, &input, now);
+        let mut input = std::mem::take(&mut client.input).into();
+        let used = self.run_on(id, &mut input, now);
         let Some(client) = self.clients.find_mut(id) else { return };
-        if used == input.len() || client.closing {
+        let mut input = input.into_owned();
+        // It is empty if it went to a node as it was.
+        if used >= input.len() || client.closing {
             input.clear();
             if input.capacity() > KEEP_CLIENT_BUFFER {
                 input = Vec::new();
@@ -82,16 +91,20 @@ impl Worker {
     }
 
     /// Goes on with a large request, if there is one, and with the commands behind it; returns how many bytes are done with.
-    fn run_on(&mut self, id: ClientId, input: &[u8], now: Time) -> usize {
+    fn run_on(&mut self, id: ClientId, input: &mut Cow<'_, [u8]>, now: Time) -> usize {
         let used = self.upload(id, input, now);
         if self.clients.find(id).is_none_or(|client| client.upload.is_some()) {
             return used;
         }
-        used + self.run(id, input.get(used..).unwrap_or_default(), now)
+        if used == 0 {
+            return self.run(id, input, now);
+        }
+        used + self.run(id, &mut input.get(used..).unwrap_or_default().into(), now)
     }
 
-    /// Runs the commands in `input`; returns how many of its bytes are done with.
-    fn run(&mut self, id: ClientId, input: &[u8], now: Time) -> usize {
+    /// Runs the commands in `input`, of which one that is long and all that there is may be taken; returns how many of its
+    /// bytes are done with.
+    fn run(&mut self, id: ClientId, input: &mut Cow<'_, [u8]>, now: Time) -> usize {
         if self.may_run_next(id, usize::MAX, now).is_none() {
             return 0;
         }
@@ -100,14 +113,18 @@ impl Worker {
         let most_unread = client.unread() + MAX_BURST;
         let mut scanner = client.scanner.take().or_else(|| self.scratch.scanner.take()).unwrap_or_default();
         let mut used = 0;
+        if input.len() > self.settings.chunk {
+            used = self.run_long(id, input, &mut scanner, &limits, now);
+        }
+        let input: &[u8] = input;
         let mut partial = false;
         while let Some(rest) = input.get(used..)
             && !rest.is_empty()
         {
             match scanner.scan(rest, &limits) {
                 Ok(RequestScan::Array { len }) => {
-                    let frame = rest.get(..len).unwrap_or_default();
-                    if self.command(id, frame, scanner.spans(), now) == Step::Later {
+                    let mut frame = rest.get(..len).unwrap_or_default().into();
+                    if self.command(id, &mut frame, scanner.spans(), now) == Step::Later {
                         self.run_later(id);
                         break;
                     }
@@ -137,6 +154,30 @@ impl Worker {
         used
     }
 
+    /// Runs the request that is all of `input`, if one is, without a copy of it; returns how many bytes are done with.
+    #[cold]
+    fn run_long(
+        &mut self,
+        id: ClientId,
+        input: &mut Cow<'_, [u8]>,
+        scanner: &mut RequestScanner,
+        limits: &RequestLimits,
+        now: Time,
+    ) -> usize {
+        match scanner.scan(input, limits) {
+            Ok(RequestScan::Array { len })
+                if len == input.len() && self.command(id, input, scanner.spans(), now) == Step::Done =>
+            {
+                len
+            }
+            Ok(RequestScan::Partial) => 0,
+            _ => {
+                scanner.reset();
+                0
+            }
+        }
+    }
+
     #[inline]
     fn keep_scanner(&mut self, id: ClientId, mut scanner: Box<RequestScanner>, resume: bool) {
         if resume && let Some(client) = self.clients.find_mut(id) {
@@ -159,7 +200,8 @@ impl Worker {
                 let mut scanner = RequestScanner::new();
                 // The line was within its own limit, which is all that Redis asks of it.
                 if let Ok(RequestScan::Array { len }) = scanner.scan(&array, &RequestLimits::default()) {
-                    step = self.command(id, array.get(..len).unwrap_or_default(), scanner.spans(), now);
+                    let mut frame = array.get(..len).unwrap_or_default().into();
+                    step = self.command(id, &mut frame, scanner.spans(), now);
                 }
             }
             Err(error) => self.break_off(id, error),

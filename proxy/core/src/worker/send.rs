@@ -1,5 +1,6 @@
 //! The way of a command to a node: by the map and the read policy to a connection, or into a hold if there is none.
 
+use std::borrow::Cow;
 use std::num::NonZeroUsize;
 
 use tsubaki_protocol::resp::Resp;
@@ -31,11 +32,18 @@ pub(super) enum NoWay {
 impl Worker {
     /// Sends a new command, or the part of one.
     #[inline(always)]
-    pub(super) fn send(&mut self, mut ticket: Ticket, origin: Origin, request: &[u8], now: Time) {
-        ticket.len = request.len() as u32;
-        self.pending_bytes += request.len();
-        if request.len() > self.settings.large_value {
-            self.hold_large(ticket, request.to_vec(), now);
+    pub(super) fn send(
+        &mut self,
+        mut ticket: Ticket,
+        origin: Origin,
+        request: &mut Cow<'_, [u8]>,
+        now: Time,
+    ) {
+        let len = request.len();
+        ticket.len = len as u32;
+        self.pending_bytes += len;
+        if len > self.settings.large_value {
+            self.hold_large(ticket, std::mem::take(request).into_owned(), now);
             return;
         }
         if let Some(hold) = origin.hold
@@ -52,11 +60,11 @@ impl Worker {
     }
 
     #[cold]
-    fn no_way(&mut self, why: NoWay, ticket: Ticket, request: &[u8], now: Time) {
+    fn no_way(&mut self, why: NoWay, ticket: Ticket, request: &mut Cow<'_, [u8]>, now: Time) {
         if why == NoWay::Uncovered {
             self.refresh(RefreshReason::Uncovered, None, now);
         }
-        self.hold(ticket, request.to_vec(), None, now);
+        self.hold(ticket, std::mem::take(request).into_owned(), None, now);
     }
 
     /// The connection for a command, by the map.
@@ -170,7 +178,7 @@ impl Worker {
 
     /// Opens a connection.
     pub(super) fn dial(&mut self, id: NodeId, lane: Lane, now: Time) -> BackendId {
-        let backend = self.backends.insert(Backend::new(id, lane, now));
+        let backend = self.backends.insert(Backend::new(id, lane, self.settings.chunk, now));
         if let Some(node) = self.map.node(id) {
             self.actions.push_back(Action::Connect { backend, address: node.address.clone() });
         }
@@ -179,7 +187,7 @@ impl Worker {
     }
 
     #[inline(always)]
-    pub(super) fn push(&mut self, id: BackendId, mut ticket: Ticket, request: &[u8], now: Time) {
+    pub(super) fn push(&mut self, id: BackendId, mut ticket: Ticket, request: &mut Cow<'_, [u8]>, now: Time) {
         let Some(backend) = self.backends.find_mut(id) else { return };
         self.stats.requests += 1;
         if !backend.is_ready() {

@@ -160,7 +160,7 @@ impl Worker {
         if let Some(client) = self.clients.find(id)
             && let Some(upload) = &client.upload
             && let Stage::Sending(to) = upload.stage
-            && self.backends.find(to).is_some_and(|to| to.unsent().len() >= self.window().max(1))
+            && self.backends.find(to).is_some_and(|to| to.journal.unsent_len() >= self.window().max(1))
         {
             self.pause(id);
         }
@@ -170,7 +170,7 @@ impl Worker {
     fn pass_on(&mut self, to: BackendId, piece: &[u8]) {
         let Some(backend) = self.backends.find_mut(to) else { return };
         let Some(ticket) = backend.upload.as_mut() else { return };
-        backend.journal.tail().extend_from_slice(piece);
+        backend.journal.append(&mut piece.into());
         ticket.len += piece.len() as u32;
         self.pending_bytes += piece.len();
         if let Some(client) = self.clients.find_mut(ticket.client) {
@@ -198,7 +198,7 @@ impl Worker {
         let Some(backend) = self.backends.find_mut(to) else { return };
         let Some(ticket) = backend.upload.as_mut() else { return };
         let id = ticket.client;
-        let is_low = backend.journal.unsent().len() <= window / 2;
+        let is_low = backend.journal.unsent_len() <= window / 2;
         // An ASKING that is not answered yet is in front of it.
         let gone = if backend.tickets.is_empty() { backend.journal.forget_sent() } else { 0 };
         ticket.len -= gone as u32;

@@ -13,6 +13,7 @@ mod connections;
 mod flush;
 mod harness;
 mod large;
+mod long;
 mod loss;
 mod memory;
 mod operator;

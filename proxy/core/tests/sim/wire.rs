@@ -81,7 +81,7 @@ impl World {
             at = self.links[link].up.send(piece.len(), at + self.rng.delay(80));
             self.at(at, Event::Up(link, piece));
         }
-        if taken < output.len() && room > taken {
+        if room > taken && !self.worker.backend_output(id).is_empty() {
             let pause = self.rng.delay(100);
             self.at(self.now + pause, Event::Pump(link));
         }

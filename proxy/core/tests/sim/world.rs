@@ -9,7 +9,7 @@ use std::num::NonZeroU8;
 use std::time::Duration;
 
 use tsubaki_core::action::{Action, Event as Report, Gathered};
-use tsubaki_core::settings::{Login, MAX_SPARES, Password, ReadPolicy, Settings};
+use tsubaki_core::settings::{CHUNK, Login, MAX_SPARES, Password, ReadPolicy, Settings};
 use tsubaki_core::time::Time;
 use tsubaki_core::{ClientId, Worker};
 
@@ -365,6 +365,7 @@ fn settings(
         max_in_flight: rng.pick(&[2, 16, 1024]),
         max_in_flight_bytes: rng.pick(&[4096, 1 << 20]),
         large_value: rng.pick(&[200, 1_000, 5_000, 1 << 20]),
+        chunk: if seed.is_multiple_of(2) { CHUNK } else { [40, 150, 1_000][seed as usize / 2 % 3] },
         max_spares: if seed % 4 == 2 { 1 + seed as usize % 3 } else { MAX_SPARES },
         connections_per_node: NonZeroU8::new(if seed % 3 == 1 { 3 } else { 1 }).unwrap(),
         max_output: if slow_readers { rng.pick(&[3_000, 20_000, 1 << 30]) } else { 1 << 30 },

@@ -262,10 +262,10 @@ impl World {
         for link in self.links.iter_mut().filter(|link| link.open && link.dirty) {
             let output = self.worker.backend_output(link.id);
             let count = output.len().min(link.room);
-            link.dirty = count < output.len();
             link.received.extend_from_slice(&output[..count]);
             link.room -= count;
             self.worker.backend_sent(link.id, count);
+            link.dirty = !self.worker.backend_output(link.id).is_empty();
             moved |= count > 0;
             if link.greets {
                 let replies = link.greet();
