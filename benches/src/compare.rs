@@ -53,9 +53,9 @@ pub struct Options {
     /// Only these subjects [default: all of each cell]
     #[arg(long, value_delimiter = ',')]
     pub subjects: Vec<String>,
-    /// Rounds; each measures every subject once in every cell
-    #[arg(long, default_value_t = 5)]
-    pub rounds: u32,
+    /// Rounds; each measures every subject once in every cell [default: 7, or 5 of field and full]
+    #[arg(long)]
+    pub rounds: Option<u32>,
     /// Seconds that one measurement lasts [default: what fits the suite into its time]
     #[arg(long)]
     pub seconds: Option<f64>,
@@ -98,7 +98,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
 fn measure(options: &Options, cells: &[Cell]) -> anyhow::Result<Run> {
     let mut progress = Progress::new(options, cells)?;
     let mut run = Run {
-        rounds: options.rounds,
+        rounds: options.rounds(),
         seconds: options.seconds(),
         threads: options.threads,
         ..Run::default()
@@ -142,8 +142,12 @@ fn measure_memory(options: &Options, run: &mut Run, progress: &mut Progress) -> 
 }
 
 impl Options {
+    fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or_else(|| self.suite.effort().0)
+    }
+
     fn seconds(&self) -> f64 {
-        self.seconds.unwrap_or_else(|| self.suite.seconds())
+        self.seconds.unwrap_or_else(|| self.suite.effort().1)
     }
 
     fn wants(&self, cell: &Cell) -> bool {

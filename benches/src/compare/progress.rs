@@ -33,7 +33,8 @@ impl Progress {
     /// Never in practice: the bar's template is fixed.
     pub fn new(options: &Options, cells: &[Cell]) -> anyhow::Result<Self> {
         let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg} [{elapsed}, {eta} left]")?;
-        let steps = u64::from(options.rounds) * cells.iter().map(|cell| measured(options, cell)).sum::<u64>();
+        let steps =
+            u64::from(options.rounds()) * cells.iter().map(|cell| measured(options, cell)).sum::<u64>();
         let ahead = Duration::from_secs_f64(cells.iter().map(|cell| expected(options, cell)).sum());
         note(&format!(
             "{}: {} cells, {steps} measurements, about {}",
@@ -88,5 +89,5 @@ fn measured(options: &Options, cell: &Cell) -> u64 {
 /// Seconds.
 fn expected(options: &Options, cell: &Cell) -> f64 {
     let seconds = cell.requests().map_or_else(|| options.seconds(), |requests| requests as f64 / USUAL_PACE);
-    measured(options, cell) as f64 * (FIRST + f64::from(options.rounds) * (seconds + AROUND))
+    measured(options, cell) as f64 * (FIRST + f64::from(options.rounds()) * (seconds + AROUND))
 }

@@ -96,10 +96,11 @@ impl<'a> Stage<'a> {
     pub fn run(mut self) -> anyhow::Result<Vec<CellResults>> {
         let cells = self.cells.clone();
         let mut results: Vec<_> = cells.iter().map(|cell| CellResults::new(cell)).collect();
-        for round in 0..self.options.rounds {
+        let rounds = self.options.rounds();
+        for round in 0..rounds {
             for (cell, results) in cells.iter().zip(&mut results) {
                 self.cell(cell, round, results)?;
-                self.progress.news(&format!("round {} of {}, {}", round + 1, self.options.rounds, cell.name));
+                self.progress.news(&format!("round {} of {}, {}", round + 1, rounds, cell.name));
             }
         }
         Ok(results)
@@ -149,16 +150,23 @@ impl<'a> Stage<'a> {
         self.progress.show(&format!("{} through {name}", cell.name));
         let load = self.load(cell)?;
         let key = (cell.name.clone(), name);
-        let pace = match (self.paces.get(&key), trial(&load, cell.capped)) {
+        let trial = trial(&load, cell.capped);
+        let mut pace = match (self.paces.get(&key), trial) {
             (Some(&pace), _) => pace,
             (None, Some(trial)) => self.pace(index, load, trial)?,
             // It keeps time, or says itself how much it sends.
             (None, None) => 0.0,
         };
-        let amount = self.lasting(pace);
-        let sample = self.measure(index, load, amount)?;
-        self.paces.insert(key, amount.requests as f64 / sample.seconds);
-        Ok(sample)
+        loop {
+            let amount = self.lasting(pace);
+            let sample = self.measure(index, load, amount)?;
+            pace = amount.requests as f64 / sample.seconds;
+            // A subject that was held up before, and now is not, ends so soon that the figures are nonsense.
+            if trial.is_none() || sample.seconds >= SHORTEST_TRIAL.min(amount.seconds) {
+                self.paces.insert(key, pace);
+                return Ok(sample);
+            }
+        }
     }
 
     /// Commands a second: of trials, each four times the one before, the first that lasts long enough to tell.

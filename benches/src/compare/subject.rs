@@ -53,9 +53,10 @@ pub const SUBJECTS: [Subject; 9] = [
     Subject { name: FLOOR, start: Some(floor) },
     Subject { name: TSUBAKI, start: Some(tsubaki) },
     Subject { name: TSUBAKI_ANY, start: Some(tsubaki_any) },
+    // Beside tsubaki, as the nearest: the less time between two, the less noise in their ratio.
+    Subject { name: PREDIXY, start: Some(peers::predixy) },
     Subject { name: HAPROXY, start: Some(peers::haproxy) },
     Subject { name: ENVOY, start: Some(peers::envoy) },
-    Subject { name: PREDIXY, start: Some(peers::predixy) },
     Subject { name: CAMELLIA, start: Some(peers::camellia) },
     Subject { name: TWEMPROXY, start: Some(peers::twemproxy) },
 ];
