@@ -27,7 +27,7 @@ pub struct Options {
     pub check: bool,
 }
 
-/// Writes the newest record into README, between two comments that mark the place.
+/// Writes the newest record into README, between two comments that mark the place, and draws its page.
 ///
 /// # Errors
 /// If there is no record or no place, or with `--check`, if README says something else.
@@ -39,6 +39,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         ensure!(readme == wanted, "README.md is not what {} says: run `make readme`", file.display());
     } else {
         fs::write(path(), wanted)?;
+        record.draw(&file)?;
         note(&format!("README.md says what {} says", file.display()));
     }
     Ok(())

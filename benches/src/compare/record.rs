@@ -149,13 +149,19 @@ impl Record {
         let before = file.exists().then(|| Self::read(&file)).transpose()?;
         let suites = before.map(|record| record.suites).unwrap_or_default();
         let record = Self { date, machine, suites }.with(suite, run);
-        let write = |file: &Path, text: String| {
-            fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
-        };
         write(&file, layout(&serde_json::to_value(&record)?, 0) + "\n")?;
-        let page = file.with_extension("html");
-        write(&page, page::render(&record)?)?;
+        let page = record.draw(&file)?;
         Ok([file, page])
+    }
+
+    /// Draws the page beside the `file` that keeps this record; returns its path.
+    ///
+    /// # Errors
+    /// If it cannot be drawn or written.
+    pub fn draw(&self, file: &Path) -> anyhow::Result<PathBuf> {
+        let page = file.with_extension("html");
+        write(&page, page::render(self)?)?;
+        Ok(page)
     }
 
     /// The newest record that is kept, and its file; `None` if there is none.
@@ -177,6 +183,10 @@ impl Record {
         self.suites.entry(suite.to_owned()).or_default().push(run);
         self
     }
+}
+
+fn write(file: &Path, text: String) -> anyhow::Result<()> {
+    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// JSON with one line for whatever fits into one: a sample, mostly.
