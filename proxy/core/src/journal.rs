@@ -144,7 +144,7 @@ impl Journal {
             self.sent = 0;
             self.last.clear();
             if self.last.capacity() > KEEP_BUFFER {
-                self.last = Vec::new();
+                self.last = std::mem::take(&mut self.spare);
             }
         }
     }

@@ -225,3 +225,19 @@ fn a_long_request_that_comes_in_pieces_takes_its_own_length_of_memory() {
     // The node's answers here, and the first piece before the rest was known to come.
     assert!((LEN..LEN + LEN / 4).contains(&bytes), "{bytes} bytes for a request of {LEN}");
 }
+
+#[test]
+fn a_length_that_is_only_announced_takes_sixteen_times_what_came_at_most() {
+    let mut bench = Bench::new(1, 1, true);
+    bench.round();
+    // Its key comes behind the script, so it cannot stream.
+    let mut request = b"*4\r\n$4\r\nEVAL\r\n$500000000\r\n".to_vec();
+    request.resize(8 * 1024, b'x');
+    let client = bench.clients[0];
+    let bytes = allocated(|| {
+        for piece in request.chunks(6 * 1024) {
+            bench.worker.handle_client_input(client, piece, bench.now);
+        }
+    });
+    assert!((request.len()..=18 * request.len()).contains(&bytes), "{bytes} bytes for {}", request.len());
+}
