@@ -42,6 +42,19 @@ impl Config {
     /// values that contradict each other. Its text names the key, the value and what is allowed, and never
     /// holds a password.
     pub fn load(sources: &Sources<'_>) -> Result<Self, ConfigError> {
+        let config = Self::load_without_seeds(sources)?;
+        if config.cluster.seeds.is_empty() {
+            return Err(ConfigError::NoSeeds);
+        }
+        Ok(config)
+    }
+
+    /// The same for who looks at this machine alone: seeds may be missing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::load`].
+    pub fn load_without_seeds(sources: &Sources<'_>) -> Result<Self, ConfigError> {
         let resolver = Resolver::new(sources)?;
         let config = Self {
             listen: Listen::resolve(&resolver)?,
@@ -52,9 +65,6 @@ impl Config {
             log: Log::resolve(&resolver)?,
         };
         config.check_admin_apart()?;
-        if config.cluster.seeds.is_empty() {
-            return Err(ConfigError::NoSeeds);
-        }
         Ok(config)
     }
 

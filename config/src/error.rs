@@ -120,6 +120,23 @@ pub enum ConfigError {
         /// The clients' address.
         listen: ListenAddr,
     },
+    /// Manual placement without cores.
+    #[error(
+        "placement.mode is manual but placement.cores is empty: name each worker's CPU, such as \"0-3\", \
+         or set placement.mode to auto"
+    )]
+    NoCores,
+    /// Manual placement of another number of workers than there are cores.
+    #[error(
+        "placement.workers is {workers} but placement.cores names {cores}: in manual mode each worker has one \
+         of them; make them as many, or leave out placement.workers"
+    )]
+    WorkersAndCores {
+        /// The number of workers.
+        workers: u16,
+        /// The number of cores.
+        cores: usize,
+    },
     /// A bound that must not be below another one.
     #[error(
         "{greater} is {greater_value}, less than {smaller}, which is {smaller_value}: \

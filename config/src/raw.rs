@@ -31,9 +31,11 @@ pub(crate) enum Value {
     Text(String),
     /// A whole number of the file, in decimal.
     Number(String),
+    /// A boolean of the file.
+    Boolean(bool),
     List(Vec<Self>),
     Table(Vec<(String, Self)>),
-    /// Booleans, floats and dates, as they were written: no setting takes one.
+    /// Floats and dates, as they were written: no setting takes one.
     Other(String),
 }
 
@@ -170,7 +172,7 @@ impl Value {
                 Err(_) => Self::Other(digits.to_string()),
             },
             DeValue::Float(float) => Self::Other(float.to_string()),
-            DeValue::Boolean(boolean) => Self::Other(boolean.to_string()),
+            DeValue::Boolean(boolean) => Self::Boolean(*boolean),
             DeValue::Datetime(datetime) => Self::Other(datetime.to_string()),
             DeValue::Array(items) => {
                 Self::List(items.iter().map(|item| Self::from_toml(item.get_ref())).collect())
@@ -199,6 +201,7 @@ impl fmt::Display for Value {
                 }
             }
             Self::Number(text) | Self::Other(text) => f.write_str(text),
+            Self::Boolean(boolean) => boolean.fmt(f),
             Self::List(items) if items.is_empty() => f.write_str("[]"),
             Self::List(_) => f.write_str("[…]"),
             Self::Table(_) => f.write_str("{…}"),

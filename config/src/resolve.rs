@@ -7,6 +7,7 @@ use std::num::NonZeroU8;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
+use crate::cpu_list::CpuList;
 use crate::error::{ConfigError, Origin};
 use crate::raw::{Given, Raw, Value};
 use crate::secret::Secret;
@@ -59,6 +60,45 @@ impl<'a> Resolver<'a> {
         let chosen = T::ALL.iter().copied().find(|choice| given.value.text() == Some(choice.name()));
         let names = || T::ALL.iter().map(|choice| choice.name()).collect::<Vec<_>>().join(", ");
         chosen.ok_or_else(|| given.refuse(&given.value, format!("one of {}", names())))
+    }
+
+    /// True or false; in a variable as words.
+    pub(crate) fn flag(&self, key: &'static str, default: bool) -> Result<bool, ConfigError> {
+        let Some(given) = self.given(key) else { return Ok(default) };
+        let flag = match &given.value {
+            Value::Boolean(flag) => Some(*flag),
+            value => value.text().and_then(|text| text.parse().ok()),
+        };
+        flag.ok_or_else(|| given.refuse(&given.value, "true or false"))
+    }
+
+    /// Numbers of CPUs or nodes, none if none are given.
+    pub(crate) fn cpu_list(&self, key: &'static str) -> Result<CpuList, ConfigError> {
+        let Some(given) = self.given(key) else { return Ok(CpuList::default()) };
+        let list = given.value.scalar().and_then(|text| text.parse().ok());
+        list.ok_or_else(|| given.refuse(&given.value, CpuList::FORM))
+    }
+
+    /// The path of a folder.
+    pub(crate) fn folder(&self, key: &'static str, default: PathBuf) -> Result<PathBuf, ConfigError> {
+        let Some(given) = self.given(key) else { return Ok(default) };
+        match given.value.text().filter(|text| !text.is_empty()) {
+            Some(text) => Ok(beside_config_file(&given.place.origin, text)),
+            None => Err(given.refuse(&given.value, "the path of a folder")),
+        }
+    }
+
+    /// A list that may be empty, which is the same as if it were not given.
+    pub(crate) fn list_or_none<T>(
+        &self,
+        key: &'static str,
+        allowed: &'static str,
+        parse: fn(&str) -> Option<T>,
+    ) -> Result<Vec<T>, ConfigError> {
+        match self.given(key).map(|given| &given.value) {
+            Some(Value::List(values)) if values.is_empty() => Ok(Vec::new()),
+            _ => Ok(self.list(key, allowed, parse)?.unwrap_or_default()),
+        }
     }
 
     /// A list that is not empty; as one text, its items are separated by commas. `None` if it is not given.

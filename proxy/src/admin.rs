@@ -7,6 +7,7 @@
 //! | `GET /health/ready` | 200 once the cluster is known and until the proxy is told to stop, else 503 |
 
 mod metrics;
+mod system;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,6 +23,7 @@ use tokio::net::TcpListener;
 use tsubaki_config::ListenAddr;
 
 use self::metrics::Metrics;
+pub(crate) use self::system::System;
 use crate::control::Status;
 use crate::driver::Mailbox;
 use crate::listeners;
@@ -38,11 +40,12 @@ pub(crate) fn start(
     listen: Option<&ListenAddr>,
     workers: Arc<[Mailbox]>,
     status: Arc<Status>,
+    system: System,
 ) -> anyhow::Result<Option<String>> {
     let Some(listen) = listen else { return Ok(None) };
     let listener =
         TcpListener::from_std(listeners::bind_admin(listen)?).context("cannot use the admin socket")?;
-    let admin = Admin { metrics: Arc::new(Metrics::new()), workers, status };
+    let admin = Admin { metrics: Arc::new(Metrics::new(system)), workers, status };
     let routes = Router::new()
         .route("/metrics", get(metrics_page))
         .route("/health/live", get(async || "ok\n"))

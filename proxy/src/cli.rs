@@ -7,6 +7,7 @@ use tsubaki_config::Overrides;
 
 use crate::demo::DemoArgs;
 use crate::dev_cluster::DevClusterArgs;
+use crate::doctor::DoctorArgs;
 
 /// A Redis Cluster proxy: clients that know one Redis address use a whole cluster, unchanged.
 #[derive(Debug, Parser)]
@@ -18,6 +19,7 @@ Examples:
   tsubaki run --listen 127.0.0.1:6380 --cluster 10.0.0.1:6379,10.0.0.2:6379
   tsubaki run --config /etc/tsubaki.toml
   tsubaki check --config /etc/tsubaki.toml
+  tsubaki doctor
   tsubaki demo"
 )]
 pub struct Cli {
@@ -35,6 +37,8 @@ pub enum Command {
     Check(Settings),
     /// Start a local cluster from the installed redis-server or valkey-server, until Ctrl-C.
     DevCluster(DevClusterArgs),
+    /// Look at this machine for what stands in the way of Redis and of the proxy, and say how to mend it.
+    Doctor(DoctorArgs),
     /// Start a local cluster and the proxy, show what the proxy does, and serve until Ctrl-C.
     Demo(DemoArgs),
 }

@@ -27,9 +27,11 @@ use anyhow::Context as _;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
+use tsubaki_config::MemoryPolicy;
 use tsubaki_core::Worker;
 use tsubaki_core::settings::Settings;
 
+use self::accept::Door;
 pub(crate) use self::mailbox::{Mail, Mailbox};
 use self::shell::Shell;
 pub(crate) use self::sockets::{refuse_self, tune};
@@ -37,6 +39,7 @@ use crate::clock::Clock;
 use crate::control::RefreshRequest;
 use crate::gate::Gate;
 use crate::log;
+use crate::placement::{self, Seat};
 
 /// What a worker thread is given.
 pub(crate) struct Job {
@@ -50,7 +53,10 @@ pub(crate) struct Job {
     pub(crate) refresh: mpsc::UnboundedSender<RefreshRequest>,
     pub(crate) gate: Gate,
     pub(crate) clock: Clock,
-    pub(crate) core: Option<core_affinity::CoreId>,
+    pub(crate) seat: Seat,
+    pub(crate) memory: MemoryPolicy,
+    /// For each CPU by number the worker that is pinned to it; empty where clients are spread by their number alone.
+    pub(crate) homes: Arc<[Option<usize>]>,
     pub(crate) tcp_keepalive: Duration,
 }
 
@@ -61,15 +67,7 @@ pub(crate) fn spawn(job: Job) -> anyhow::Result<JoinHandle<()>> {
 }
 
 fn work(job: Job) {
-    if let Some(core) = job.core
-        && !core_affinity::set_for_current(core)
-    {
-        tracing::warn!(
-            worker = job.index,
-            core = core.id,
-            "could not pin the worker to its core; it runs unpinned"
-        );
-    }
+    placement::take(&job.seat, job.memory, job.index);
     // Tasks are short and many: look for new readiness after each batch of epoll's events, not in the midst of it.
     let runtime = Builder::new_current_thread()
         .enable_all()
@@ -95,15 +93,15 @@ async fn run(mut job: Job) {
     let shell = Shell::new(Worker::new(job.settings), job.clock, job.refresh, job.peers, job.tcp_keepalive);
     spawn_local(shell::flush(Rc::clone(&shell)));
     spawn_local(shell::keep_time(Rc::clone(&shell)));
-    let gate = Rc::new(job.gate);
+    let door = Rc::new(Door { gate: job.gate, homes: job.homes });
     let listening: Vec<_> = job
         .listeners
         .into_iter()
-        .map(|listener| spawn_local(accept::accept(Rc::clone(&shell), listener, Rc::clone(&gate))))
+        .map(|listener| spawn_local(accept::accept(Rc::clone(&shell), listener, Rc::clone(&door))))
         .collect();
     mailbox::serve(&shell, &mut job.mail).await;
     let stopped = async {
-        accept::stop(&shell, listening, &gate).await;
+        accept::stop(&shell, listening, &door.gate).await;
         shell.drained().await;
     };
     // What is in flight may need the newest view, operators the last figures, and clients may be on their way from peers.
@@ -121,7 +119,7 @@ mod tests {
 
     use super::accept::Arrival;
     use super::*;
-    use crate::gate::Place;
+    use crate::gate::{Home, Place};
 
     /// A worker without listeners, and the gate of another beside it.
     fn second_worker(mailbox: &Mailbox, mail: mpsc::UnboundedReceiver<Mail>) -> (Gate, JoinHandle<()>) {
@@ -135,7 +133,9 @@ mod tests {
             refresh: mpsc::unbounded_channel().0,
             gate: gates.remove(1),
             clock: Clock::start(),
-            core: None,
+            seat: Seat::default(),
+            memory: MemoryPolicy::default(),
+            homes: [].into(),
             tcp_keepalive: Duration::from_secs(60),
         };
         (gates.remove(0), spawn(job).unwrap())
@@ -149,14 +149,14 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (socket, address) = listener.accept().unwrap();
         socket.set_nonblocking(true).unwrap();
-        let places: [Place; 3] = std::array::from_fn(|_| gate.enter().unwrap());
+        let places: [Place; 3] = std::array::from_fn(|_| gate.enter(Home::Any).unwrap());
         let [_first, place, _third] = places;
         assert!(!gate.is_own(&place));
 
         mailbox.send(Mail::Stop);
         // Two clients are here and one is there: the next has its place there as long as that worker takes any.
         let patience = Instant::now() + Duration::from_secs(30);
-        while !gate.is_own(&gate.enter().unwrap()) {
+        while !gate.is_own(&gate.enter(Home::Any).unwrap()) {
             assert!(Instant::now() < patience, "it goes on taking clients");
             std::thread::yield_now();
         }

@@ -3,9 +3,10 @@
 //! ```text
 //!   main -> cli -> run ----> control thread: refresher (control), admin HTTP (admin), signals
 //!                     \----> worker threads (driver): sockets and timers around one engine each
+//!          doctor: the machine, and what stands in the way
 //!          dev_cluster, demo: a cluster of one's own, and a proof
 //! ```
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod admin;
 pub mod cli;
@@ -13,11 +14,13 @@ mod clock;
 mod control;
 pub mod demo;
 pub mod dev_cluster;
+pub mod doctor;
 mod driver;
 mod events;
 mod gate;
 mod listeners;
 mod log;
+mod machine;
 mod placement;
 mod progress;
 pub mod run;

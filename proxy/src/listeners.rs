@@ -14,20 +14,24 @@ use crate::driver;
 const ADMIN_BACKLOG: u32 = 64;
 
 /// Binds every address for every worker; the result is one list a worker.
-pub(crate) fn bind(listen: &Listen, workers: usize) -> anyhow::Result<Vec<Vec<TcpListener>>> {
+///
+/// A worker with a CPU gets the connections whose packets arrive there, as far as the kernel can (Linux 6.2 and later);
+/// what reaches another worker is handed over.
+pub(crate) fn bind(listen: &Listen, workers: &[Option<usize>]) -> anyhow::Result<Vec<Vec<TcpListener>>> {
     let context = |address: &ListenAddr| format!("cannot listen at {address}");
     for address in &listen.addresses {
         // SO_REUSEPORT would let a second process take half of the clients in silence. Bound, but never listening.
         socket(address, false).map(drop).with_context(|| context(address))?;
     }
     warn_of_short_queue(listen.backlog);
-    let one = |address: &ListenAddr| {
+    let one = |address: &ListenAddr, cpu: Option<usize>| {
         socket(address, true)
+            .and_then(|socket| on_cpu(socket, cpu))
             .and_then(|socket| tuned(socket, listen.tcp_keepalive.as_duration()))
             .and_then(|socket| start(socket, listen.backlog))
             .with_context(|| context(address))
     };
-    (0..workers).map(|_| listen.addresses.iter().map(one).collect()).collect()
+    workers.iter().map(|cpu| listen.addresses.iter().map(|address| one(address, *cpu)).collect()).collect()
 }
 
 /// Binds the address of the admin HTTP.
@@ -75,6 +79,13 @@ fn tuned(socket: Socket, keepalive: Duration) -> io::Result<Socket> {
     Ok(socket)
 }
 
+fn on_cpu(socket: Socket, cpu: Option<usize>) -> io::Result<Socket> {
+    if let Some(cpu) = cpu {
+        socket.set_cpu_affinity(cpu)?;
+    }
+    Ok(socket)
+}
+
 fn start(socket: Socket, backlog: u32) -> io::Result<TcpListener> {
     socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
     socket.set_nonblocking(true)?;
@@ -92,7 +103,7 @@ mod tests {
     fn connections_get_their_options_from_the_listener() {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let listen = Listen { addresses: vec![ListenAddr::Ip(address)], ..Config::default().listen };
-        let listeners = bind(&listen, 1).unwrap().remove(0);
+        let listeners = bind(&listen, &[None]).unwrap().remove(0);
         let _client = std::net::TcpStream::connect(listeners[0].local_addr().unwrap()).unwrap();
         listeners[0].set_nonblocking(false).unwrap();
         let (accepted, _) = listeners[0].accept().unwrap();

@@ -1,5 +1,6 @@
 //! `tsubaki run` and `tsubaki check`: from a configuration to running workers, and back to nothing.
 
+mod ground;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -18,12 +19,13 @@ use tokio::sync::{mpsc, oneshot};
 use tsubaki_config::{Config, ConfigError, ConfigFile, Overrides, Sources};
 use tsubaki_core::settings::MAX_SPARES;
 
+use self::ground::{Ground, homes};
 use crate::admin;
 use crate::clock::Clock;
 use crate::control::{Access, Refresher, Status};
 use crate::driver::{self, Job, Mail, Mailbox};
 use crate::gate::Gate;
-use crate::placement::{self, Machine, Plan};
+use crate::placement::Applied;
 use crate::{cli, listeners, log};
 
 /// Prints the configuration that `run` would use.
@@ -33,7 +35,7 @@ use crate::{cli, listeners, log};
 /// A configuration that `run` would refuse.
 pub fn check(settings: cli::Settings) -> anyhow::Result<()> {
     use std::io::Write as _;
-    let config = load(settings)?;
+    let config = load(Overrides::from(settings), Config::load)?;
     write!(std::io::stdout(), "{config}").context("cannot print")
 }
 
@@ -43,26 +45,27 @@ pub fn check(settings: cli::Settings) -> anyhow::Result<()> {
 ///
 /// A bad configuration, or an address or thread that the system refuses. A cluster that does not answer is no error.
 pub fn run(settings: cli::Settings) -> anyhow::Result<ExitCode> {
-    let config = load(settings)?;
+    let config = load(Overrides::from(settings), Config::load)?;
     log::start(&config.log);
     let files = raise_open_files();
-    let machine = Machine::read();
-    let workers = config.placement.workers.map(|workers| usize::from(workers.get()));
-    let plan = placement::plan(&machine, config.placement.mode, workers);
+    let ground = Ground::survey(&config)?;
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build_local(LocalOptions::default())
         .context("cannot start the control thread")?;
-    let sizes = Sizes::affordable(&config, files, plan.cores.len());
-    let outcome = runtime.block_on(control(&config, &plan, &sizes));
+    let sizes = Sizes::affordable(&config, files, ground.plan.workers.len());
+    let outcome = runtime.block_on(control(&config, ground, &sizes));
     // Not dropped: that would wait for name look-ups that nobody needs any more.
     runtime.shutdown_background();
     log::flush();
     outcome
 }
 
-fn load(settings: cli::Settings) -> anyhow::Result<Config> {
-    let flags = Overrides::from(settings);
+/// The configuration of flags, environment and file, checked by `parse`.
+pub(crate) fn load(
+    flags: Overrides,
+    parse: impl Fn(&Sources<'_>) -> Result<Config, ConfigError>,
+) -> anyhow::Result<Config> {
     let env: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(key, value)| Some((key.into_string().ok()?, value.to_string_lossy().into_owned())))
         .collect();
@@ -75,7 +78,7 @@ fn load(settings: cli::Settings) -> anyhow::Result<Config> {
         None => None,
     };
     let sources = Sources { file, env, flags, read_file: &|path| fs::read_to_string(path) };
-    Config::load(&sources).map_err(|error: ConfigError| anyhow::anyhow!("{error}"))
+    parse(&sources).map_err(|error: ConfigError| anyhow::anyhow!("{error}"))
 }
 
 /// As many files as the system allows; returns how many.
@@ -88,7 +91,7 @@ fn raise_open_files() -> Option<u64> {
 }
 
 /// What the limit of open files allows.
-struct Sizes {
+pub(crate) struct Sizes {
     /// Clients of the process.
     clients: usize,
     /// Connections of one worker for large values on their way.
@@ -100,8 +103,7 @@ impl Sizes {
     fn affordable(config: &Config, files: Option<u64>, workers: usize) -> Self {
         let wanted = config.listen.max_clients;
         let Some(files) = files else { return Self { clients: wanted as usize, spares: MAX_SPARES } };
-        // Large values get an eighth of few files, and of many no more than is of use.
-        let spares = (files as usize / 8 / workers.max(1)).clamp(1, MAX_SPARES);
+        let spares = spares(files, workers);
         let reserved = reserved_files(workers, config.cluster.connections_per_node, spares);
         let affordable = files.saturating_sub(reserved).max(1);
         if affordable < u64::from(wanted) {
@@ -114,6 +116,17 @@ impl Sizes {
         }
         Self { clients: affordable.min(u64::from(wanted)) as usize, spares }
     }
+
+    /// Files that all clients that are allowed and all connections to nodes take, where so many are allowed.
+    pub(crate) fn needed(config: &Config, files: u64, workers: usize) -> u64 {
+        let reserved = reserved_files(workers, config.cluster.connections_per_node, spares(files, workers));
+        reserved + u64::from(config.listen.max_clients)
+    }
+}
+
+/// Large values get an eighth of few files, and of many no more than is of use.
+fn spares(files: u64, workers: usize) -> usize {
+    (files as usize / 8 / workers.max(1)).clamp(1, MAX_SPARES)
 }
 
 /// Files that are kept from clients: nodes must be reachable however many clients there are (64 connections a worker,
@@ -124,30 +137,40 @@ fn reserved_files(workers: usize, connections_per_node: NonZeroU8, spares: usize
     32 + workers as u64 * (shared + spares as u64)
 }
 
-async fn control(config: &Config, plan: &Plan, sizes: &Sizes) -> anyhow::Result<ExitCode> {
+async fn control(config: &Config, mut ground: Ground, sizes: &Sizes) -> anyhow::Result<ExitCode> {
     // Signals first: one that comes during the start must not end the process half-way.
     let mut signals = Signals::new()?;
+    let applied = ground.prepare(config);
+    let plan = &ground.plan;
     let clock = Clock::start();
     let (refresh, requests) = mpsc::unbounded_channel();
     let mut mailboxes = Vec::new();
     let mut mails = Vec::new();
-    for _ in &plan.cores {
+    for _ in &plan.workers {
         let (mailbox, mail) = Mailbox::new();
         mailboxes.push(mailbox);
         mails.push(mail);
     }
     let peers: Arc<[Mailbox]> = mailboxes.into();
     let status = Arc::new(Status::default());
-    let admin = admin::start(config.admin.listen.as_ref(), Arc::clone(&peers), Arc::clone(&status))?;
-    let bound = listeners::bind(&config.listen, plan.cores.len())?;
-    let identity = settings::identity(config, plan.cores.len(), sizes.clients, &clock);
+    let gates = Gate::all(sizes.clients, plan.workers.len());
+    // Every worker has a gate, and there is a worker at least.
+    let away = gates.first().map(Gate::away).context("the plan has no worker")?;
+    let system = ground.watch(away);
+    let admin = admin::start(config.admin.listen.as_ref(), Arc::clone(&peers), Arc::clone(&status), system)?;
+    let cpus = ground.accepting_cpus();
+    let bound = listeners::bind(&config.listen, &cpus)?;
+    let homes = homes(&cpus);
+    let identity = settings::identity(config, plan.workers.len(), sizes.clients, &clock);
     tracing::info!(
-        version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), workers = plan.cores.len(), placement = plan.reason,
+        version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), workers = plan.workers.len(), placement = plan.reason, arrivals = %plan.arrivals,
         listen = %addresses(&config.listen.addresses), admin = admin.as_deref().unwrap_or("off"), "tsubaki starts"
     );
     let mut threads = Vec::new();
-    let gates = Gate::all(sizes.clients, plan.cores.len());
-    for (index, ((listeners, mail), gate)) in bound.into_iter().zip(mails).zip(gates).enumerate() {
+    let seats = plan.workers.iter().cloned();
+    for (index, (((listeners, mail), gate), seat)) in
+        bound.into_iter().zip(mails).zip(gates).zip(seats).enumerate()
+    {
         threads.push(driver::spawn(Job {
             index,
             settings: settings::engine(config, &identity, index, sizes.spares),
@@ -157,7 +180,9 @@ async fn control(config: &Config, plan: &Plan, sizes: &Sizes) -> anyhow::Result<
             refresh: refresh.clone(),
             gate,
             clock,
-            core: plan.cores.get(index).copied().flatten().map(|id| core_affinity::CoreId { id }),
+            seat,
+            memory: config.placement.memory,
+            homes: Arc::clone(&homes),
             tcp_keepalive: config.listen.tcp_keepalive.as_duration(),
         })?);
     }
@@ -180,7 +205,7 @@ async fn control(config: &Config, plan: &Plan, sizes: &Sizes) -> anyhow::Result<
     );
     signals.next().await;
     status.stopping.store(true, Ordering::Relaxed);
-    Ok(stop(&peers, threads, config.listen.shutdown_timeout.as_duration(), &mut signals).await)
+    Ok(stop(&peers, threads, config.listen.shutdown_timeout.as_duration(), &mut signals, applied).await)
 }
 
 /// Lets the workers finish what they owe, as long as the time and the operator allow.
@@ -189,6 +214,7 @@ async fn stop(
     threads: Vec<JoinHandle<()>>,
     patience: Duration,
     signals: &mut Signals,
+    applied: Applied,
 ) -> ExitCode {
     tracing::info!(
         patience_ms = patience.as_millis() as u64,
@@ -212,6 +238,8 @@ async fn stop(
             128 + number
         }
     };
+    // What `exit` does not drop.
+    drop(applied);
     log::flush();
     std::process::exit(code)
 }

@@ -73,6 +73,18 @@ fn the_image_is_built_from_every_member_of_the_workspace() {
 }
 
 #[test]
+fn alerts_are_on_metrics_that_the_manual_knows() {
+    let (alerts, manual) = (read("docker/alerts.yaml"), read("docs/operations.md"));
+    let words = alerts.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let metrics: Vec<&str> = words.filter(|word| word.starts_with("tsubaki_")).collect();
+    assert!(metrics.len() >= 6, "{metrics:?}");
+    for metric in metrics {
+        let name = metric.strip_suffix("_bucket").unwrap_or(metric);
+        assert!(manual.contains(&format!("`{name}`")), "{metric}");
+    }
+}
+
+#[test]
 fn the_image_does_not_run_as_root() {
     let users = dockerfile("USER");
     let user = users.last().unwrap().first().unwrap();

@@ -79,7 +79,10 @@ fn a_printed_configuration_loads_to_itself() {
     let fancy = "listen = [\"*:6380\", \"[::1]:6381\"]\nbacklog = 9\ntcp_keepalive = \"1100ms\"\n\
                  [cluster]\nseeds = [\"Node-1:6379\", \"[fd00::1]:6379\"]\nread_policy = \"any\"\nconnections_per_node = 3\n\
                  address_map = { \"a:1\" = \"b:2\", \"fd00::1\" = \"fd00::2\", \"[fd00::1]:1\" = \"c:3\" }\n\
-                 [limits]\nmax_bulk = \"3m\"\n[placement]\nmode = \"off\"\nworkers = 3\n[admin]\nlisten = \"off\"\n\
+                 [limits]\nmax_bulk = \"3m\"\n[placement]\nmode = \"manual\"\nworkers = 3\nworkers_per_node = 2\nnodes = 1\n\
+                 cores = \"5,0-1\"\ninterfaces = [\"eth0\", \"bond0.7\"]\nspare_core = true\nmemory = \"strict\"\n\
+                 irq_affinity = true\nxps = \"true\"\ndespite_irqbalance = true\nstate_dir = \"/a \\\"b\\\"\"\n\
+                 [admin]\nlisten = \"off\"\n\
                  [log]\nlevel = \"trace\"\nformat = \"json\"";
     for config in [load_file("").unwrap(), Given { file: Some(fancy), ..Given::default() }.load().unwrap()] {
         let printed = config.to_string();

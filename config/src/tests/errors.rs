@@ -13,6 +13,9 @@ const PASSWORD: &str =
     "a quoted text that is not empty and has no line break; leave the key out for no password";
 const MAP: &str = "\"HOST:PORT\" = \"HOST:PORT\" or \"HOST\" = \"HOST\", each announced address once";
 
+const CPUS: &str = "numbers and ranges such as 0-3,8, each number once and up to 8191";
+const INTERFACES: &str = "names of network interfaces such as eth0";
+
 /// What the file holds, and the message after the file's name and colon.
 fn assert_refused(file: &str, message: &str) {
     let error = load_file(file).expect_err(file).to_string();
@@ -68,12 +71,19 @@ fn a_value_of_the_wrong_kind_or_out_of_bounds() {
         ("[cluster]\naddress_map = { a = \"b:1\" }", "2: cluster.address_map = \"a=b:1\"", MAP),
         ("[cluster]\naddress_map = { a = \"b\", A = \"c\" }", "2: cluster.address_map = \"a=b\"", MAP),
         ("[cluster]\naddress_map = \"a\"", "2: cluster.address_map = \"a=\"", MAP),
-        ("[placement]\nmode = true", "2: placement.mode = true", "one of off, auto"),
+        ("[placement]\nmode = true", "2: placement.mode = true", "one of off, auto, manual"),
         (
             "[placement]\nworkers = \"all\"",
             "2: placement.workers = \"all\"",
             "a whole number, from 0 to 1024",
         ),
+        ("[placement]\ncores = \"3-1\"", "2: placement.cores = \"3-1\"", CPUS),
+        ("[placement]\nnodes = [0]", "2: placement.nodes = […]", CPUS),
+        ("[placement]\ninterfaces = \"eth0,a/b\"", "2: placement.interfaces = \"a/b\"", INTERFACES),
+        ("[placement]\nmemory = \"bind\"", "2: placement.memory = \"bind\"", "one of preferred, strict"),
+        ("[placement]\nxps = 1", "2: placement.xps = 1", "true or false"),
+        ("[placement]\nxps = \"yes\"", "2: placement.xps = \"yes\"", "true or false"),
+        ("[placement]\nstate_dir = \"\"", "2: placement.state_dir = \"\"", "the path of a folder"),
         ("[log]\nlevel = \"INFO\"", "2: log.level = \"INFO\"", "one of error, warn, info, debug, trace"),
         ("[log]\nformat = \"xml\"", "2: log.format = \"xml\"", "one of text, json"),
     ] {
@@ -283,4 +293,20 @@ proptest! {
             let _ = Given { env: &[(setting.env, &value)], ..Given::default() }.load();
         }
     }
+}
+
+#[test]
+fn manual_placement_that_names_no_cores_or_too_few() {
+    let refusal =
+        |text: &str| load_file(&format!("[placement]\nmode = \"manual\"\n{text}")).unwrap_err().to_string();
+    assert_eq!(
+        refusal(""),
+        "placement.mode is manual but placement.cores is empty: name each worker's CPU, such as \"0-3\", \
+         or set placement.mode to auto"
+    );
+    assert_eq!(
+        refusal("cores = \"2,4\"\nworkers = 3"),
+        "placement.workers is 3 but placement.cores names 2: in manual mode each worker has one of them; \
+         make them as many, or leave out placement.workers"
+    );
 }

@@ -13,6 +13,14 @@ fn samples(key: &str) -> (&'static str, &'static str) {
         "cluster.read_policy" => ("replica", "any"),
         "cluster.address_map" => ("a=b", "a:1=b:2,c=d"),
         "placement.mode" => ("auto", "off"),
+        "placement.nodes" | "placement.cores" => ("0-1", "3,5"),
+        "placement.interfaces" => ("eth0", "eth1,eth2"),
+        "placement.memory" => ("preferred", "strict"),
+        "placement.state_dir" => ("/a", "/b"),
+        "placement.spare_core"
+        | "placement.irq_affinity"
+        | "placement.xps"
+        | "placement.despite_irqbalance" => ("false", "true"),
         "admin.listen" => ("127.0.0.1:3", "off"),
         "log.level" => ("debug", "trace"),
         "log.format" => ("text", "json"),
@@ -21,6 +29,7 @@ fn samples(key: &str) -> (&'static str, &'static str) {
         | "max_clients"
         | "limits.in_flight"
         | "placement.workers"
+        | "placement.workers_per_node"
         | "cluster.connections_per_node" => ("7", "8"),
         "limits.query_buffer" => ("2000mb", "2gb"),
         "limits.output_buffer_total" => ("8gb", "9gb"),

@@ -10,6 +10,7 @@ use metrics::{Unit, counter, describe_counter, describe_gauge, gauge, with_local
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use tsubaki_core::stats::{Histogram, Stats};
 
+use super::system::System;
 use crate::control::Status;
 
 /// A counter: its name, its `kind` label if it shares the name, its help, where it is in the figures.
@@ -135,10 +136,11 @@ const BATCH_BOUNDS: [f64; 11] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 25
 pub(super) struct Metrics {
     recorder: PrometheusRecorder,
     handle: PrometheusHandle,
+    system: System,
 }
 
 impl Metrics {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(system: System) -> Self {
         let recorder = PrometheusBuilder::new().build_recorder();
         let handle = recorder.handle();
         with_local_recorder(&recorder, || {
@@ -146,8 +148,9 @@ impl Metrics {
             GAUGES.iter().for_each(|(name, _, help, _)| describe_gauge!(*name, Unit::Count, *help));
             PROCESS_COUNTERS.iter().for_each(|(name, help, _)| describe_counter!(*name, Unit::Count, *help));
             PROCESS_GAUGES.iter().for_each(|(name, help, _)| describe_gauge!(*name, Unit::Count, *help));
+            System::describe();
         });
-        Self { recorder, handle }
+        Self { recorder, handle, system }
     }
 
     /// The page for one scrape: `workers` in the order of their numbers.
@@ -162,8 +165,10 @@ impl Metrics {
             for (name, _, value) in PROCESS_GAUGES {
                 gauge!(name).set(value(status) as f64);
             }
+            self.system.record();
         });
         let mut page = self.handle.render();
+        self.system.write_worker_cpu(&mut page);
         write_histogram(
             &mut page,
             ("tsubaki_command_duration_seconds", "Time from a command's arrival to its reply by a node."),
@@ -233,7 +238,7 @@ mod tests {
         stats.latency.record(150);
         stats.latency.record(3_000_000);
         stats.batch.record(5);
-        let page = Metrics::new().render(&[stats.clone(), stats], &Status::default());
+        let page = Metrics::new(System::none()).render(&[stats.clone(), stats], &Status::default());
         for line in [
             "tsubaki_commands_total{worker=\"1\"} 7",
             "tsubaki_clients{worker=\"0\"} 2",
@@ -253,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_second_scrape_shows_the_newest_figures() {
-        let metrics = Metrics::new();
+        let metrics = Metrics::new(System::none());
         metrics.render(&[Stats { commands: 1, clients: 5, ..Stats::default() }], &Status::default());
         let page =
             metrics.render(&[Stats { commands: 4, clients: 3, ..Stats::default() }], &Status::default());

@@ -5,10 +5,12 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, acceptfrom_with};
+use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::{JoinHandle, spawn_local};
@@ -17,7 +19,7 @@ use super::shell::Shell;
 use super::sockets::Socket;
 use super::{Mail, client_io};
 use crate::events;
-use crate::gate::{Gate, Place};
+use crate::gate::{Gate, Home, Place};
 
 /// How long no connection is taken after the system had no descriptor or memory for one. Without a pause the loop would
 /// spin, because the connection stays in the queue; a client notices a tenth of a second less than a refusal.
@@ -36,6 +38,13 @@ pub(crate) struct Arrival {
     pub(super) place: Place,
 }
 
+/// What decides where a client is taken in.
+pub(super) struct Door {
+    pub(super) gate: Gate,
+    /// For each CPU by number the worker that is pinned to it; empty where clients are spread by their number alone.
+    pub(super) homes: Arc<[Option<usize>]>,
+}
+
 /// How far a batch got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Taken {
@@ -45,7 +54,7 @@ enum Taken {
     Some,
 }
 
-pub(super) async fn accept(shell: Rc<Shell>, listener: std::net::TcpListener, gate: Rc<Gate>) {
+pub(super) async fn accept(shell: Rc<Shell>, listener: std::net::TcpListener, door: Rc<Door>) {
     #[expect(
         deprecated,
         reason = "its successor is unsafe, for types that change their descriptor; std's listener never does"
@@ -64,14 +73,14 @@ pub(super) async fn accept(shell: Rc<Shell>, listener: std::net::TcpListener, ga
             ready = listener.readable() => ready,
         };
         let Ok(mut ready) = ready else { break };
-        match take_batch(&shell, listener.get_ref(), &gate) {
+        match take_batch(&shell, listener.get_ref(), &door) {
             Ok(Taken::All) => ready.clear_ready(),
             Ok(Taken::Some) => tokio::task::yield_now().await,
             Err(errno) => pause_after(errno).await,
         }
     }
     // What the kernel has queued was told that it is connected.
-    while let Ok(Taken::Some) = take_batch(&shell, listener.get_ref(), &gate) {
+    while let Ok(Taken::Some) = take_batch(&shell, listener.get_ref(), &door) {
         tokio::task::yield_now().await;
     }
 }
@@ -106,13 +115,13 @@ pub(super) fn take_in(shell: &Rc<Shell>, arrival: Arrival) {
     });
 }
 
-fn take_batch(shell: &Rc<Shell>, listener: &std::net::TcpListener, gate: &Gate) -> Result<Taken, Errno> {
+fn take_batch(shell: &Rc<Shell>, listener: &std::net::TcpListener, door: &Door) -> Result<Taken, Errno> {
     for _ in 0..BATCH {
         match acceptfrom_with(listener.as_fd(), SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
             Ok((socket, Some(address))) => {
                 // A listener of TCP gives no other addresses.
                 if let Ok(address) = SocketAddr::try_from(address) {
-                    admit(shell, socket, address, gate);
+                    admit(shell, socket, address, door);
                 }
             }
             Ok((_, None)) => {}
@@ -123,8 +132,8 @@ fn take_batch(shell: &Rc<Shell>, listener: &std::net::TcpListener, gate: &Gate) 
     Ok(Taken::Some)
 }
 
-fn admit(shell: &Rc<Shell>, socket: OwnedFd, address: SocketAddr, gate: &Gate) {
-    let Some(place) = gate.enter() else {
+fn admit(shell: &Rc<Shell>, socket: OwnedFd, address: SocketAddr, door: &Door) {
+    let Some(place) = door.gate.enter(door.home(&socket, address)) else {
         shell.with(|inner, _| inner.worker.handle_client_rejected());
         // Best effort, as in Redis: the client is not worth waiting for.
         let _ = rustix::io::write(socket, b"-ERR max number of clients reached\r\n");
@@ -132,11 +141,30 @@ fn admit(shell: &Rc<Shell>, socket: OwnedFd, address: SocketAddr, gate: &Gate) {
         return;
     };
     let arrival = Arrival { socket: socket.into(), address, place };
-    if gate.is_own(&arrival.place) {
+    if door.gate.is_own(&arrival.place) {
         take_in(shell, arrival);
     } else if let Some(peer) = shell.peers.get(arrival.place.worker()) {
         // It waits for those who have a place at it, so it is there.
         peer.send(Mail::Client(arrival));
+    }
+}
+
+impl Door {
+    /// Where a client belongs, as far as the kernel knows on which CPU its packets arrive.
+    fn home(&self, socket: &OwnedFd, peer: SocketAddr) -> Home {
+        if self.homes.is_empty() {
+            return Home::Any;
+        }
+        let socket = SockRef::from(socket);
+        let own = socket.local_addr().ok().and_then(|address| address.as_socket());
+        // From the same machine: packets arrive on whichever CPU the sender runs.
+        if own.is_none_or(|own| own.ip() == peer.ip()) || peer.ip().to_canonical().is_loopback() {
+            return Home::Any;
+        }
+        match socket.cpu_affinity() {
+            Ok(cpu) => self.homes.get(cpu).copied().flatten().map_or(Home::None, Home::Worker),
+            Err(_) => Home::Any,
+        }
     }
 }
 

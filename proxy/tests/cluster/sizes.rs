@@ -31,7 +31,8 @@ fn assert_bulk(reply: &Reply, expected: &[u8], what: &str) {
 fn four_workers_serve_nine_masters() {
     let Some(server) = required(Server::redis()) else { return };
     let cluster = cluster(Options { masters: 9, ..Options::new(server) });
-    let proxy = Start::before(&cluster.seeds()).set("TSUBAKI_WORKERS", "4").ready();
+    let start = Start::before(&cluster.seeds()).set("TSUBAKI_WORKERS", "4");
+    let proxy = start.set("TSUBAKI_PLACEMENT_MODE", "off").ready();
     let tags: Vec<String> = (0..9).flat_map(|master| tags_of(&cluster, master, 1)).collect();
     let load = Load::start(proxy.addr(), 72, &tags);
     load.wait_for(100_000);

@@ -107,7 +107,7 @@ fn what_check_prints_is_a_configuration_that_means_the_same() {
 
 #[test]
 fn help_teaches_each_subcommand() {
-    let teaches: [(&[&str], &[&str]); 5] = [
+    let teaches: [(&[&str], &[&str]); 6] = [
         (
             &["--help"],
             &[
@@ -115,6 +115,7 @@ fn help_teaches_each_subcommand() {
                 "check",
                 "dev-cluster",
                 "demo",
+                "doctor",
                 "Examples:",
                 "tsubaki run --listen 127.0.0.1:6380 --cluster",
             ],
@@ -137,6 +138,10 @@ fn help_teaches_each_subcommand() {
             &["--masters", "[default: 3]", "--replicas", "--base-port", "TSUBAKI_REDIS_SERVER"],
         ),
         (&["demo", "--help"], &["--once", "--port", "6380"]),
+        (
+            &["doctor", "--help"],
+            &["--plan", "--restore", "--json", "--root", "Exit code: 0 nothing found, 1 findings"],
+        ),
     ];
     for (args, texts) in teaches {
         let help = finish(args, &[]);

@@ -22,7 +22,9 @@ fn one_master() -> Option<DevCluster> {
 }
 
 fn with_workers(cluster: &DevCluster) -> Proxy {
-    Start::before(&cluster.seeds()).set("TSUBAKI_WORKERS", WORKERS.to_string()).ready()
+    // More workers than the machine may have CPUs.
+    let start = Start::before(&cluster.seeds()).set("TSUBAKI_PLACEMENT_MODE", "off");
+    start.set("TSUBAKI_WORKERS", WORKERS.to_string()).ready()
 }
 
 /// Clients open at each worker.

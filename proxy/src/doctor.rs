@@ -1,0 +1,126 @@
+//! `tsubaki doctor`: what of this machine stands in the way of Redis and of the proxy, and how to mend it.
+//!
+//! ```text
+//!   Machine, files of /proc and /sys, Config, Plan --> CHECKS, each pure --> Report: text or JSON, exit code
+//! ```
+//!
+//! It changes nothing, except with `--restore`.
+
+mod check;
+mod cpus;
+mod kernel;
+mod memory;
+mod network;
+mod report;
+mod sample;
+mod servers;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Args;
+use tsubaki_config::{Config, Overrides};
+
+use self::check::Subject;
+use self::report::Report;
+use self::sample::Sample;
+use crate::machine::{Machine, Root};
+use crate::placement::{self, Restored};
+use crate::run;
+
+/// What to look at, and how to say it.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit code: 0 nothing found, 1 findings, 2 could not look.
+
+Examples:
+  tsubaki doctor
+  tsubaki doctor --config /etc/tsubaki.toml --plan
+  tsubaki doctor --json | jq '.checks[] | select(.status == \"finding\")'")]
+pub struct DoctorArgs {
+    /// The proxy's configuration file, for limits and placement [env: TSUBAKI_CONFIG]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where clients connect, several parted by commas [env: TSUBAKI_LISTEN]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub listen: Option<String>,
+    /// Worker threads [env: TSUBAKI_WORKERS]
+    #[arg(long, value_name = "N")]
+    pub workers: Option<String>,
+    /// Show which worker would run where, and what would be changed on the system; look at nothing else
+    #[arg(long, conflicts_with = "restore")]
+    pub plan: bool,
+    /// Set back what proxies that crashed had changed on the system
+    #[arg(long)]
+    pub restore: bool,
+    /// Look also at what matters to Redis servers alone, though none runs here
+    #[arg(long)]
+    pub redis: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Look at a copy of another machine's /proc and /sys below this folder
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub root: PathBuf,
+}
+
+/// Looks, and prints what was found.
+///
+/// # Errors
+///
+/// A bad configuration, or one that this machine cannot fulfil.
+pub fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
+    let flags =
+        Overrides { config: args.config, listen: args.listen, workers: args.workers, ..Overrides::default() };
+    let config = run::load(flags, Config::load_without_seeds)?;
+    let root = Root::at(args.root);
+    if args.restore {
+        return restore(&root, &config);
+    }
+    let machine = Machine::read(&root);
+    let plan = placement::plan(&machine, &config.placement, &config.listen.addresses)?;
+    if args.plan {
+        let text = if args.json { json(&plan)? } else { placement::table(&plan) };
+        print(&text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let sample = Sample::take(&root);
+    let subject =
+        Subject { root: &root, machine: &machine, config: &config, plan: &plan, sample, redis: args.redis };
+    let report = Report::of(&subject);
+    print(&if args.json { json(&report)? } else { report.to_string() })?;
+    Ok(if report.findings() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn restore(root: &Root, config: &Config) -> anyhow::Result<ExitCode> {
+    let restored = placement::restore(root, &config.placement.state_dir);
+    let mut text = String::new();
+    let mut code = ExitCode::SUCCESS;
+    for Restored { path, before, failed } in &restored {
+        match failed {
+            None => text += &format!("/{path}: {before} again\n"),
+            Some(error) => {
+                text += &format!("/{path}: could not be set back to {before}: {error}\n");
+                code = ExitCode::FAILURE;
+            }
+        }
+    }
+    if restored.is_empty() {
+        text = format!(
+            "nothing to set back: no proxy that crashed has left a note in {}\n",
+            config.placement.state_dir.display()
+        );
+    }
+    print(&text)?;
+    Ok(code)
+}
+
+fn json(value: &impl serde::Serialize) -> anyhow::Result<String> {
+    Ok(serde_json::to_string_pretty(value).context("cannot write JSON")? + "\n")
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    std::io::stdout().write_all(text.as_bytes()).context("cannot print")
+}
