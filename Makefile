@@ -55,6 +55,16 @@ pure:
 		END { exit bad }'
 	@echo "$(PURE_CRATES): pure"
 
+.PHONY: e2e
+e2e: e2e-numa ## what needs a machine of its own: all of the e2e targets
+
+.PHONY: e2e-numa
+e2e-numa: ## placement on a virtual machine with two NUMA nodes and a card of four queues; needs root, 2 minutes
+	@.ci/install redis
+	@e2e/numa/install
+	cargo build --release -p tsubaki
+	python3 -B e2e/numa/prove.py
+
 BENCHES := cargo run --release -p tsubaki-benches --
 
 define compare
