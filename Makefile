@@ -19,7 +19,7 @@ IMPURE_STD := std::(thread|process)|Tcp(Stream|Listener)|UdpSocket|UnixStream|(I
 
 .PHONY: help
 help: ## list what can be made
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-16s %s\n", $$1, $$2 }'
 
 .PHONY: demo
 demo: ## a cluster and the proxy on this machine, a proof on the screen; ARGS=--once ends after it
@@ -84,6 +84,10 @@ bench-peers: ## the same through other proxies; PREDIXY_SRC and CAMELLIA_SRC nam
 .PHONY: bench-field
 bench-field: ## the field reports' own workloads, as they are; 15 minutes
 	$(call compare,field)
+
+.PHONY: bench-placement
+bench-placement: ## workers pinned and not, side by side; 10 minutes
+	$(call compare,placement)
 
 .PHONY: bench-full
 bench-full: ## every command by every number of clients, pipeline and size: hours

@@ -229,7 +229,7 @@ def _initramfs(files):
 
 
 def _modules(names):
-    """These modules and those they need, in the order to load them in; what is built into the kernel none of them names."""
+    """These modules and those they need, in the order to load them in; none names what is built in."""
     modules = {}
     for name in names:
         path = _only(KERNEL.glob(f"**/{name}.ko*"), f"module {name}")

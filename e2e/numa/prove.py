@@ -26,6 +26,8 @@ PORT, ADMIN, NODE_PORT = 6380, 16380, 7000
 LOG, STATE = "/tmp/proxy.log", "/run/tsubaki"
 ALLOWED = {"TSUBAKI_PLACEMENT_IRQ_AFFINITY": "true", "TSUBAKI_PLACEMENT_XPS": "true"}
 
+CLIENTS = f"wget -qO- http://127.0.0.1:{ADMIN}/metrics | grep ^tsubaki_clients{{"
+
 LEAST_AT_HOME = 0.95
 LEAST_ON_THEIR_CPU = 0.90
 VISITS = 30
@@ -111,6 +113,10 @@ class Guest:
         page = self.sh(f"wget -qO- http://127.0.0.1:{ADMIN}/metrics | grep ^tsubaki_commands_total")
         return [int(re.search(rf'worker="{worker}"}} (\d+)', page)[1]) for worker in range(len(CPUS))]
 
+    def clients(self):
+        """Clients of each worker now."""
+        return [int(line.split()[1]) for line in self.sh(f"{CLIENTS} | sort").splitlines()]
+
     def load(self):
         """Fifty clients from outside, until they are ended."""
         line = f"redis-benchmark -h {GUEST} -p {PORT} -c 50 -n 100000000 -r 10000 -d 512 -t set -q"
@@ -133,14 +139,24 @@ class Guest:
 
 
 def share_on_their_cpu(guest):
-    """Of visits one after the other, the share whose commands the worker served on whose CPU their packets arrived."""
+    """Of visitors one after the other, the share that is the client of the worker on whose CPU its handshake arrived.
+
+    They send nothing: once a worker has answered, the tap sends a connection's packets to the queue that it answered by,
+    which would be its own, wherever the connection had arrived.
+    """
+    visit = f"import socket, time; s = socket.create_connection(('{GUEST}', {PORT})); print('here', flush=True); time.sleep({PATIENCE})"
     hits = 0
     for _ in range(VISITS):
-        received, commands = guest.received(), guest.commands()
-        guest.outside(["redis-cli", "-h", GUEST, "-p", str(PORT), "-r", "100", "PING"])
+        received, clients = guest.received(), guest.clients()
+        visitor = guest.spawn([sys.executable, "-c", visit], stdout=subprocess.PIPE)
+        visitor.stdout.readline()
+        guest.wait("the visitor is a client", f"[ {sum(clients) + 1} = $({CLIENTS} | awk '{{ n += $2 }} END {{ print n }}') ]")
         received = [after - before for after, before in zip(guest.received(), received)]
-        commands = [after - before for after, before in zip(guest.commands(), commands)]
-        hits += received.index(max(received)) == commands.index(max(commands))
+        clients = [after - before for after, before in zip(guest.clients(), clients)]
+        hits += received.index(max(received)) == clients.index(max(clients))
+        visitor.kill()
+        visitor.wait()
+        guest.wait("the visitor has gone", f"[ 0 = $({CLIENTS} | awk '{{ n += $2 }} END {{ print n }}') ]")
     return hits / VISITS
 
 
@@ -159,7 +175,7 @@ def with_all_rights(guest, checks):
     share = pages[CARD_NODE] / sum(pages.values())
     checks.check(f"anonymous pages on node {CARD_NODE} under load", share >= LEAST_AT_HOME, f"{share:.1%} of {sum(pages.values())}")
     share = share_on_their_cpu(guest)
-    checks.check("connections served where their packets arrive", share >= LEAST_ON_THEIR_CPU, f"{share:.0%} of {VISITS}")
+    checks.check("clients of the worker on whose CPU their packets arrive", share >= LEAST_ON_THEIR_CPU, f"{share:.0%} of {VISITS}")
     guest.end(pid)
     checks.equal("queues after SIGTERM are as before", guest.queues(), before)
     checks.equal("notes left behind", guest.sh(f"ls {STATE}").split(), [])
@@ -202,14 +218,14 @@ def with_placement_off(guest, checks):
     checks.equal("queues stay as they were", guest.queues(), before)
     pages = guest.under_load(lambda: guest.pages_by_node(pid))
     print(f"        anonymous pages on node {CARD_NODE} under load: {pages[CARD_NODE] / sum(pages.values()):.1%} of {sum(pages.values())}")
-    print(f"        connections served where their packets arrive: {share_on_their_cpu(guest):.0%} of {VISITS}", flush=True)
+    print(f"        clients of the worker on whose CPU their packets arrive: {share_on_their_cpu(guest):.0%} of {VISITS}", flush=True)
     guest.end(pid)
 
 
 def doctor(guest, checks):
     print("\nThe doctor, and what it advises", flush=True)
     look = f"tsubaki doctor --json --listen {GUEST}:{PORT} --workers {len(CPUS)}; [ $? -le 1 ]"
-    guest.sh("mkdir -p /etc/sysctl.d")
+    guest.sh("mkdir -p /etc/sysctl.d; sysctl -w kernel.numa_balancing=1")
     findings = [check for check in json.loads(guest.sh(look))["checks"] if check["status"] == "finding"]
     checks.check("it finds NUMA balancing on", "kernel.numa_balancing" in [finding["id"] for finding in findings])
     tried = []
@@ -234,6 +250,8 @@ def main():
     with Machine({"/usr/bin/tsubaki": BINARY}) as machine:
         print(f"the machine is up after {machine.boot_seconds:.0f} s", flush=True)
         guest = Guest(machine)
+        # The kernel shall not bring memory to where it is used, which is what is proved of the proxy.
+        guest.sh("sysctl -w kernel.numa_balancing=0")
         guest.sh(f"ethtool -L eth0 combined {len(CPUS)}")
         # On the other node, and out of the workers' way.
         others = ",".join(str(cpu) for cpu in CPUS_OF_NODE[1 - CARD_NODE])

@@ -4,7 +4,9 @@
 
 use serde::Serialize;
 
-use super::subject::{CAMELLIA, DIRECT, ENVOY, FLOOR, HAPROXY, PREDIXY, TSUBAKI, TSUBAKI_ANY, TWEMPROXY};
+use super::subject::{
+    CAMELLIA, DIRECT, ENVOY, FLOOR, HAPROXY, PREDIXY, TSUBAKI, TSUBAKI_ANY, TSUBAKI_UNPINNED, TWEMPROXY,
+};
 use crate::{
     cluster::Shape,
     load::{
@@ -33,6 +35,9 @@ const OF_CLUSTER: &[&str] = &[DIRECT, TSUBAKI, PREDIXY, CAMELLIA];
 /// With both ways to read where there are replicas.
 const READERS: &[&str] = &[DIRECT, TSUBAKI, TSUBAKI_ANY];
 
+/// With workers pinned and not.
+const PLACED: &[&str] = &[DIRECT, TSUBAKI, TSUBAKI_UNPINNED];
+
 /// The field report's line of memtier_benchmark.
 const MEMTIER: Load = Load::Memtier(Memtier { clients: 50, threads: 4, value_bytes: 50 });
 
@@ -49,6 +54,8 @@ pub enum Suite {
     Peers,
     /// The field reports' own workloads, as they are
     Field,
+    /// Workers each on a CPU of its own, and left to the kernel
+    Placement,
     /// The whole grid of commands, clients, pipelines and values: hours
     Full,
 }
@@ -80,6 +87,7 @@ impl Suite {
             Self::Goals => "goals",
             Self::Peers => "peers",
             Self::Field => "field",
+            Self::Placement => "placement",
             Self::Full => "full",
         }
     }
@@ -91,6 +99,7 @@ impl Suite {
             Self::Goals => goals(),
             Self::Peers => peers(),
             Self::Field => field(),
+            Self::Placement => placement(),
             Self::Full => full(),
         }
     }
@@ -102,6 +111,7 @@ impl Suite {
         match self {
             Self::Goals => (7, 1.4),
             Self::Peers => (7, 1.0),
+            Self::Placement => (9, 2.0),
             Self::Field | Self::Full => (5, 2.5),
         }
     }
@@ -147,12 +157,29 @@ fn peers() -> Vec<Cell> {
     ]
 }
 
+/// The line of the field report on a machine with NUMA nodes.
+const fn numa(command: Command) -> Load {
+    let (keys, requests, threads) = (Some(500_000), Some(500_000), Threads::Fixed(6));
+    Load::RedisBenchmark(RedisBenchmark { value_bytes: 3, keys, requests, threads, ..of(command, 32) })
+}
+
+/// As many workers as this kind of machine has CPUs, so that each is pinned by default.
+fn placement() -> Vec<Cell> {
+    vec![
+        Cell::new("pinned-numa-set", numa(Command::Set), PLACED),
+        Cell::new("pinned-numa-get", numa(Command::Get), PLACED),
+        Cell::new("pinned-memtier", MEMTIER, PLACED),
+        Cell::new("pinned-get-50", line(Command::Get, 50, 1), PLACED),
+        Cell::new("pinned-get-500", line(Command::Get, 500, 1), PLACED),
+        Cell::new("pinned-get-50-p32", line(Command::Get, 50, 32), PLACED),
+    ]
+    .into_iter()
+    .map(|cell| cell.workers(2))
+    .collect()
+}
+
 /// Two reports: one of a machine with NUMA nodes, one of a deployment that outgrew a single server.
 fn field() -> Vec<Cell> {
-    let numa = |command| {
-        let (keys, requests, threads) = (Some(500_000), Some(500_000), Threads::Fixed(6));
-        Load::RedisBenchmark(RedisBenchmark { value_bytes: 3, keys, requests, threads, ..of(command, 32) })
-    };
     let as_it_is = |command| {
         let (keys, requests, threads) = (None, Some(400_000), Threads::Untold);
         Load::RedisBenchmark(RedisBenchmark { value_bytes: 50, keys, requests, threads, ..of(command, 1000) })
@@ -316,7 +343,7 @@ mod tests {
     use super::{Cell, Suite};
     use crate::compare::subject;
 
-    const SUITES: [Suite; 4] = [Suite::Goals, Suite::Peers, Suite::Field, Suite::Full];
+    const SUITES: [Suite; 5] = [Suite::Goals, Suite::Peers, Suite::Field, Suite::Placement, Suite::Full];
 
     #[test]
     fn a_name_is_one_cell_of_a_suite_and_the_same_load_in_every_suite() {

@@ -12,7 +12,7 @@ use anyhow::{Context as _, ensure};
 use super::{
     progress::note,
     record::{CellResults, Record, Run},
-    subject::{CAMELLIA, DIRECT, ENVOY, PREDIXY, TSUBAKI},
+    subject::{CAMELLIA, DIRECT, ENVOY, PREDIXY, TSUBAKI, TSUBAKI_UNPINNED},
     summary::{Figure, Row},
 };
 
@@ -76,6 +76,7 @@ fn render(record: &Record, name: &str) -> String {
     lines.extend(cells.iter().filter_map(|cell| row(cell, &peers)));
     lines.push(String::new());
     lines.extend(remarks(&cells));
+    lines.extend(placement(&record.cells("placement")));
     lines.extend(goals(record));
     lines.join("\n") + "\n"
 }
@@ -99,6 +100,31 @@ fn row(cell: &CellResults, peers: &[CellResults]) -> Option<String> {
         direct.nodes_us,
         own.nodes_us
     ))
+}
+
+/// Workers each on a CPU against the same left to the kernel; nothing where that was not measured.
+fn placement(cells: &[CellResults]) -> Vec<String> {
+    let two = |figure: Figure, cell: &CellResults| figure.of(cell, cells).map(|ratio| format!("{ratio:.2}"));
+    let row = |cell: &CellResults| {
+        let throughput = two(Figure::Throughput(TSUBAKI_UNPINNED), cell)?;
+        let (p99, cpu) =
+            (two(Figure::P99(TSUBAKI_UNPINNED), cell)?, two(Figure::ProxyCpu(TSUBAKI_UNPINNED), cell)?);
+        Some(format!("| {} | {throughput} | {p99} | {cpu} |", cell.title))
+    };
+    let rows: Vec<String> = cells.iter().filter_map(row).collect();
+    if rows.is_empty() {
+        return rows;
+    }
+    let head = [
+        "Workers each on a CPU of its own, the default where they are as many as CPUs, against the same left to the kernel \
+         (`placement.mode = \"off\"`). A machine with one NUMA node shows what staying on a CPU is worth, and nothing of what \
+         memory and network queues of the other node cost; that placement is right on two nodes `make e2e-numa` proves, \
+         without figures of speed.",
+        "",
+        "| workload | throughput | p99 | proxy CPU |",
+        "|---|---|---|---|",
+    ];
+    head.map(str::to_owned).into_iter().chain(rows).chain([String::new()]).collect()
 }
 
 /// What a reader must know of some cells, each remark once.

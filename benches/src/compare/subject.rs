@@ -32,6 +32,9 @@ pub const TSUBAKI: &str = "tsubaki";
 /// The same, reading from masters and replicas in turn.
 pub const TSUBAKI_ANY: &str = "tsubaki-any";
 
+/// The same, with its workers left to the kernel (`placement.mode = "off"`).
+pub const TSUBAKI_UNPINNED: &str = "tsubaki-unpinned";
+
 /// The least that a middle-man does: TCP alone, in front of one plain server.
 pub const HAPROXY: &str = "haproxy";
 
@@ -48,11 +51,12 @@ pub const CAMELLIA: &str = "camellia";
 pub const TWEMPROXY: &str = "twemproxy";
 
 /// Every subject; each is one row of each table.
-pub const SUBJECTS: [Subject; 9] = [
+pub const SUBJECTS: [Subject; 10] = [
     Subject { name: DIRECT, start: None },
     Subject { name: FLOOR, start: Some(floor) },
     Subject { name: TSUBAKI, start: Some(tsubaki) },
     Subject { name: TSUBAKI_ANY, start: Some(tsubaki_any) },
+    Subject { name: TSUBAKI_UNPINNED, start: Some(tsubaki_unpinned) },
     // Beside tsubaki, as the nearest: the less time between two, the less noise in their ratio.
     Subject { name: PREDIXY, start: Some(peers::predixy) },
     Subject { name: HAPROXY, start: Some(peers::haproxy) },
@@ -104,7 +108,7 @@ impl Subject {
     /// True for other people's proxies: where one is missing, the rest is measured without it.
     #[must_use]
     pub fn is_peer(&self) -> bool {
-        ![DIRECT, FLOOR, TSUBAKI, TSUBAKI_ANY].contains(&self.name)
+        ![DIRECT, FLOOR, TSUBAKI, TSUBAKI_ANY, TSUBAKI_UNPINNED].contains(&self.name)
     }
 
     /// Starts the subject with so many threads and waits until it serves.
@@ -173,19 +177,31 @@ fn floor(site: &Site<'_>, port: u16, _threads: u32) -> anyhow::Result<Start> {
 }
 
 fn tsubaki(site: &Site<'_>, port: u16, workers: u32) -> anyhow::Result<Start> {
-    start_tsubaki(site, TSUBAKI, port, workers, "master")
+    start_tsubaki(site, TSUBAKI, port, workers, &Differs { ..DEFAULTS })
 }
 
 fn tsubaki_any(site: &Site<'_>, port: u16, workers: u32) -> anyhow::Result<Start> {
-    start_tsubaki(site, TSUBAKI_ANY, port, workers, "any")
+    start_tsubaki(site, TSUBAKI_ANY, port, workers, &Differs { read_policy: "any", ..DEFAULTS })
 }
+
+fn tsubaki_unpinned(site: &Site<'_>, port: u16, workers: u32) -> anyhow::Result<Start> {
+    start_tsubaki(site, TSUBAKI_UNPINNED, port, workers, &Differs { placement: "off", ..DEFAULTS })
+}
+
+/// In what the subjects that are tsubaki differ.
+struct Differs {
+    read_policy: &'static str,
+    placement: &'static str,
+}
+
+const DEFAULTS: Differs = Differs { read_policy: "master", placement: "auto" };
 
 fn start_tsubaki(
     site: &Site<'_>,
     name: &str,
     port: u16,
     workers: u32,
-    read_policy: &str,
+    differs: &Differs,
 ) -> anyhow::Result<Start> {
     let program = site.tsubaki.map_or_else(beside_this_program, |path| Ok(path.to_owned()))?;
     ensure!(
@@ -195,7 +211,7 @@ fn start_tsubaki(
     );
     let folder = site.cluster.folder();
     let configuration = folder.join(format!("{name}.toml"));
-    fs::write(&configuration, settings(site.cluster.password(), read_policy))?;
+    fs::write(&configuration, settings(site.cluster.password(), differs))?;
     let seeds: Vec<_> = site.cluster.ports().iter().map(|port| format!("127.0.0.1:{port}")).collect();
     let (listen, seeds, workers) = (format!("127.0.0.1:{port}"), seeds.join(","), workers.to_string());
     let arguments = ["--listen", &listen, "--cluster", &seeds, "--workers", &workers, "--admin", "off"];
@@ -206,9 +222,11 @@ fn start_tsubaki(
 }
 
 /// Defaults, but for what has no flag; and the crowd is larger than the default lets in.
-fn settings(password: Option<&str>, read_policy: &str) -> String {
+fn settings(password: Option<&str>, Differs { read_policy, placement }: &Differs) -> String {
     let password = password.map(|password| format!("password = {password:?}\n")).unwrap_or_default();
-    format!("max_clients = 100000\n{password}[cluster]\nread_policy = {read_policy:?}\n{password}")
+    format!(
+        "max_clients = 100000\n{password}[placement]\nmode = {placement:?}\n[cluster]\nread_policy = {read_policy:?}\n{password}"
+    )
 }
 
 fn beside_this_program() -> anyhow::Result<PathBuf> {
@@ -217,7 +235,7 @@ fn beside_this_program() -> anyhow::Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::{named, settings};
+    use super::{DEFAULTS, Differs, named, settings};
 
     #[test]
     fn an_unknown_subject_is_an_error_that_names_the_known_ones() {
@@ -230,9 +248,8 @@ mod tests {
 
     #[test]
     fn clients_and_nodes_share_the_password() {
-        let text =
-            "max_clients = 100000\npassword = \"p\"\n[cluster]\nread_policy = \"any\"\npassword = \"p\"\n";
-        assert_eq!(settings(Some("p"), "any"), text);
-        assert_eq!(settings(None, "master"), "max_clients = 100000\n[cluster]\nread_policy = \"master\"\n");
+        let text = "max_clients = 100000\npassword = \"p\"\n[placement]\nmode = \"auto\"\n[cluster]\nread_policy = \"any\"\npassword = \"p\"\n";
+        assert_eq!(settings(Some("p"), &Differs { read_policy: "any", ..DEFAULTS }), text);
+        assert!(!settings(None, &DEFAULTS).contains("password"));
     }
 }
