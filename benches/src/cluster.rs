@@ -190,9 +190,10 @@ impl Cluster {
             }
             // Every node its own epoch, or their views differ until the collisions are resolved.
             connection.call(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()])?;
-            if index > 0 {
-                connection.call(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus_port])?;
-            }
+        }
+        // Only now: a node that has met another takes no epoch any more.
+        for node in self.nodes.iter().skip(1) {
+            node.connect()?.call(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus_port])?;
         }
         let nodes = format!("cluster_known_nodes:{}\r", self.nodes.len());
         self.nodes.iter().try_for_each(|node| node.wait_to_say("CLUSTER", &["cluster_state:ok", &nodes]))

@@ -3,11 +3,13 @@
 //! Must not know: what the processes do.
 
 use std::{
+    collections::BTreeSet,
     ffi::OsStr,
     fs::{self, File},
     net::{Ipv4Addr, TcpListener},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -135,12 +137,19 @@ pub fn cpu_time_of_the_load() -> anyhow::Result<Duration> {
     Ok(own + children)
 }
 
-/// A port on 127.0.0.1 that nobody listens on at this moment.
+/// A port on 127.0.0.1 that nobody listens on at this moment, and that this process was not given before: the nodes of a
+/// cluster that has ended are still looked for at their old ports by those that outlived them for a moment.
 ///
 /// # Errors
 /// If the system has none.
 pub fn free_port() -> std::io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    loop {
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        if GIVEN.lock().unwrap_or_else(PoisonError::into_inner).insert(port) {
+            return Ok(port);
+        }
+    }
 }
 
 struct Stat {
