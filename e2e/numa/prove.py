@@ -202,6 +202,7 @@ def without_rights(guest, checks):
     checks.equal("workers may run on CPUs", [threads.get(f"worker-{worker}") for worker in range(len(CPUS))], [str(cpu) for cpu in CPUS])
     checks.equal("queues stay as they were", guest.queues(), before)
     warnings = [line for line in guest.log().splitlines() if " WARN " in line]
+    checks.check("and clients are spread evenly then", "arrivals=clients spread evenly" in guest.log())
     checks.check("one warning for interrupts, one for XPS", len(warnings) == 2, "; ".join(warnings))
     pages = guest.under_load(lambda: guest.pages_by_node(pid))
     share = pages[CARD_NODE] / sum(pages.values())

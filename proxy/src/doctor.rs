@@ -15,7 +15,7 @@ mod report;
 mod sample;
 mod servers;
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -79,7 +79,9 @@ pub fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     if args.restore {
         return restore(&root, &config);
     }
-    let machine = Machine::read(&root);
+    let mut machine = Machine::read(&root);
+    // The one that is examined may run already: its own CPUs are not taken, and no other's can be told from them.
+    machine.servers.retain(|server| server.name != "tsubaki");
     let plan = placement::plan(&machine, &config.placement, &config.listen.addresses)?;
     if args.plan {
         let text = if args.json { json(&plan)? } else { placement::table(&plan) };
@@ -95,32 +97,42 @@ pub fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn restore(root: &Root, config: &Config) -> anyhow::Result<ExitCode> {
-    let restored = placement::restore(root, &config.placement.state_dir);
+    let state_dir = &config.placement.state_dir;
+    // A copy's notes are the copy's.
+    let state_dir = match state_dir.strip_prefix("/") {
+        Ok(below) if root.is_copy() => root.path(below),
+        _ => state_dir.clone(),
+    };
+    let Restored { done, failed, living } = placement::restore(root, &state_dir);
     let mut text = String::new();
-    let mut code = ExitCode::SUCCESS;
-    for Restored { path, before, failed } in &restored {
-        match failed {
-            None => text += &format!("/{path}: {before} again\n"),
-            Some(error) => {
-                text += &format!("/{path}: could not be set back to {before}: {error}\n");
-                code = ExitCode::FAILURE;
-            }
-        }
+    for (path, before) in &done {
+        text += &format!("/{path}: {before} again\n");
     }
-    if restored.is_empty() {
+    for path in &living {
+        text += &format!("{}: its proxy lives, and sets back what it changed when it ends\n", path.display());
+    }
+    if text.is_empty() && failed.is_empty() {
         text = format!(
             "nothing to set back: no proxy that crashed has left a note in {}\n",
-            config.placement.state_dir.display()
+            state_dir.display()
         );
     }
     print(&text)?;
-    Ok(code)
+    if failed.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let failed: Vec<_> = failed.iter().map(|(path, error)| format!("{path}: {error}")).collect();
+    anyhow::bail!("cannot set back all (as root?): {}", failed.join("; "))
 }
 
 fn json(value: &impl serde::Serialize) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(value).context("cannot write JSON")? + "\n")
 }
 
+/// Who closes the pipe has read enough.
 fn print(text: &str) -> anyhow::Result<()> {
-    std::io::stdout().write_all(text.as_bytes()).context("cannot print")
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result.context("cannot print"),
+    }
 }

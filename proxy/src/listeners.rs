@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tsubaki_config::{Listen, ListenAddr};
 
 use crate::driver;
@@ -14,24 +14,31 @@ use crate::driver;
 const ADMIN_BACKLOG: u32 = 64;
 
 /// Binds every address for every worker; the result is one list a worker.
-///
-/// A worker with a CPU gets the connections whose packets arrive there, as far as the kernel can (Linux 6.2 and later);
-/// what reaches another worker is handed over.
-pub(crate) fn bind(listen: &Listen, workers: &[Option<usize>]) -> anyhow::Result<Vec<Vec<TcpListener>>> {
+pub(crate) fn bind(listen: &Listen, workers: usize) -> anyhow::Result<Vec<Vec<TcpListener>>> {
     let context = |address: &ListenAddr| format!("cannot listen at {address}");
     for address in &listen.addresses {
         // SO_REUSEPORT would let a second process take half of the clients in silence. Bound, but never listening.
         socket(address, false).map(drop).with_context(|| context(address))?;
     }
     warn_of_short_queue(listen.backlog);
-    let one = |address: &ListenAddr, cpu: Option<usize>| {
+    let one = |address: &ListenAddr| {
         socket(address, true)
-            .and_then(|socket| on_cpu(socket, cpu))
             .and_then(|socket| tuned(socket, listen.tcp_keepalive.as_duration()))
             .and_then(|socket| start(socket, listen.backlog))
             .with_context(|| context(address))
     };
-    workers.iter().map(|cpu| listen.addresses.iter().map(|address| one(address, *cpu)).collect()).collect()
+    (0..workers).map(|_| listen.addresses.iter().map(one).collect()).collect()
+}
+
+/// Has a worker with a CPU get the connections whose packets arrive there, as far as the kernel can (Linux 6.2 and later,
+/// and stable kernels); what reaches another worker is handed over.
+pub(crate) fn steer(listeners: &[Vec<TcpListener>], cpus: &[Option<usize>]) {
+    for (listeners, cpu) in listeners.iter().zip(cpus) {
+        for (listener, cpu) in listeners.iter().zip(cpu.iter().cycle()) {
+            // Where the kernel refuses, all are handed over.
+            let _ = SockRef::from(listener).set_cpu_affinity(*cpu);
+        }
+    }
 }
 
 /// Binds the address of the admin HTTP.
@@ -79,13 +86,6 @@ fn tuned(socket: Socket, keepalive: Duration) -> io::Result<Socket> {
     Ok(socket)
 }
 
-fn on_cpu(socket: Socket, cpu: Option<usize>) -> io::Result<Socket> {
-    if let Some(cpu) = cpu {
-        socket.set_cpu_affinity(cpu)?;
-    }
-    Ok(socket)
-}
-
 fn start(socket: Socket, backlog: u32) -> io::Result<TcpListener> {
     socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
     socket.set_nonblocking(true)?;
@@ -94,7 +94,6 @@ fn start(socket: Socket, backlog: u32) -> io::Result<TcpListener> {
 
 #[cfg(test)]
 mod tests {
-    use socket2::SockRef;
     use tsubaki_config::Config;
 
     use super::*;
@@ -103,7 +102,7 @@ mod tests {
     fn connections_get_their_options_from_the_listener() {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let listen = Listen { addresses: vec![ListenAddr::Ip(address)], ..Config::default().listen };
-        let listeners = bind(&listen, &[None]).unwrap().remove(0);
+        let listeners = bind(&listen, 1).unwrap().remove(0);
         let _client = std::net::TcpStream::connect(listeners[0].local_addr().unwrap()).unwrap();
         listeners[0].set_nonblocking(false).unwrap();
         let (accepted, _) = listeners[0].accept().unwrap();
@@ -112,5 +111,17 @@ mod tests {
         assert!(accepted.keepalive().unwrap());
         assert_eq!(accepted.tcp_keepalive_time().unwrap(), listen.tcp_keepalive.as_duration());
         assert_eq!(accepted.tcp_keepalive_retries().unwrap(), 3);
+    }
+
+    #[test]
+    fn a_workers_listeners_are_for_its_cpu_and_others_for_none() {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let listen = Listen { addresses: vec![ListenAddr::Ip(address)], ..Config::default().listen };
+        let bound = bind(&listen, 2).unwrap();
+        steer(&bound, &[Some(0), None]);
+        let cpu = |worker: usize| SockRef::from(&bound[worker][0]).cpu_affinity().unwrap();
+        assert_eq!(cpu(0), 0);
+        // -1: none.
+        assert!(cpu(1) > 8191);
     }
 }

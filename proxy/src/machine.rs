@@ -47,6 +47,8 @@ pub(crate) struct Machine {
     pub(crate) routes: Routes,
     /// True if irqbalance runs.
     pub(crate) irqbalance: bool,
+    /// True in a container: processes outside of it are not seen.
+    pub(crate) is_fenced: bool,
     /// Redis, Valkey and other tsubaki processes beside this one.
     pub(crate) servers: Vec<Server>,
 }
@@ -55,13 +57,13 @@ impl Machine {
     /// Reads the machine below `root`.
     pub(crate) fn read(root: &Root) -> Self {
         let status = root.text("proc/self/status").unwrap_or_default();
-        let nodes = topology::nodes(root);
-        let cpus = topology::cpus(root, &nodes);
-        let online = || cpus.iter().map(|cpu| cpu.id);
-        let allowed = match status_list(&status, "Cpus_allowed_list") {
-            Some(allowed) => online().filter(|cpu| allowed.contains(*cpu)).collect(),
-            None => online().collect(),
-        };
+        let allowed = status_list(&status, "Cpus_allowed_list").unwrap_or_default();
+        let online = topology::online(root, &allowed);
+        let nodes = topology::nodes(root, &online);
+        let cpus = topology::cpus(root, &nodes, &online);
+        let allowed =
+            cpus.iter().map(|cpu| cpu.id).filter(|cpu| allowed.is_empty() || allowed.contains(*cpu));
+        let allowed: CpuList = allowed.collect();
         let memory_nodes = status_list(&status, "Mems_allowed_list");
         let (irqbalance, servers) = servers::read(root);
         Self {
@@ -72,6 +74,7 @@ impl Machine {
             nodes,
             cpus,
             allowed,
+            is_fenced: servers::is_fenced(root),
             irqbalance,
             servers,
         }
@@ -96,8 +99,9 @@ impl Machine {
         while let Some(name) = waiting.pop() {
             let Some(card) = self.card(name).filter(|_| !seen.contains(&name)) else { continue };
             seen.push(name);
-            if card.is_physical {
-                found.push(card);
+            // A card may itself be over another: Azure's synthetic one over the virtual function that does its work.
+            if card.lower.is_empty() {
+                found.extend(Some(card).filter(|card| card.is_physical));
             } else {
                 waiting.extend(card.lower.iter().rev().map(String::as_str));
             }

@@ -140,30 +140,32 @@ fn reserved_files(workers: usize, connections_per_node: NonZeroU8, spares: usize
 async fn control(config: &Config, mut ground: Ground, sizes: &Sizes) -> anyhow::Result<ExitCode> {
     // Signals first: one that comes during the start must not end the process half-way.
     let mut signals = Signals::new()?;
-    let applied = ground.prepare(config);
-    let plan = &ground.plan;
     let clock = Clock::start();
     let (refresh, requests) = mpsc::unbounded_channel();
     let mut mailboxes = Vec::new();
     let mut mails = Vec::new();
-    for _ in &plan.workers {
+    let workers = ground.plan.workers.len();
+    for _ in 0..workers {
         let (mailbox, mail) = Mailbox::new();
         mailboxes.push(mailbox);
         mails.push(mail);
     }
     let peers: Arc<[Mailbox]> = mailboxes.into();
     let status = Arc::new(Status::default());
-    let gates = Gate::all(sizes.clients, plan.workers.len());
+    let gates = Gate::all(sizes.clients, workers);
     // Every worker has a gate, and there is a worker at least.
     let away = gates.first().map(Gate::away).context("the plan has no worker")?;
     let system = ground.watch(away);
     let admin = admin::start(config.admin.listen.as_ref(), Arc::clone(&peers), Arc::clone(&status), system)?;
-    let cpus = ground.accepting_cpus();
-    let bound = listeners::bind(&config.listen, &cpus)?;
+    let bound = listeners::bind(&config.listen, workers)?;
+    // Only now that nothing can fail any more: interrupts shall not move to and fro with every try to start.
+    let applied = ground.prepare(config);
+    let (plan, cpus) = (&ground.plan, ground.accepting_cpus());
+    listeners::steer(&bound, &cpus);
     let homes = homes(&cpus);
-    let identity = settings::identity(config, plan.workers.len(), sizes.clients, &clock);
+    let identity = settings::identity(config, workers, sizes.clients, &clock);
     tracing::info!(
-        version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), workers = plan.workers.len(), placement = plan.reason, arrivals = %plan.arrivals,
+        version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), workers, placement = plan.reason, arrivals = %plan.arrivals,
         listen = %addresses(&config.listen.addresses), admin = admin.as_deref().unwrap_or("off"), "tsubaki starts"
     );
     let mut threads = Vec::new();

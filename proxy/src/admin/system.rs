@@ -1,10 +1,12 @@
 //! What the kernel counts of this machine and this process, as Prometheus metrics: NUMA migrations and misses, reclaim,
-//! memory by node, CPU time of workers, interrupts of their queues. Read anew for each scrape.
+//! memory by node, CPU time of workers, interrupts of their queues. Read anew for a scrape every few seconds.
 //!
 //! Must not know: the engine. What the kernel does not say is left out of the page.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 
@@ -18,7 +20,11 @@ pub(crate) struct System {
     queues: Vec<QueueSeat>,
     several_nodes: bool,
     away: Away,
+    last: Mutex<Option<Instant>>,
 }
+
+/// The kernel is asked no more often: whoever may scrape shall not keep it busy.
+const PAUSE: Duration = Duration::from_secs(5);
 
 /// A counter of `/proc/vmstat`: its metric, its `kind` label, its name there, its help.
 type Row = (&'static str, Option<&'static str>, &'static str, &'static str);
@@ -54,7 +60,7 @@ const NODE_MEMORY: (&str, &str) = ("tsubaki_memory_bytes", "Resident memory of t
 
 impl System {
     pub(crate) fn new(root: Root, queues: Vec<QueueSeat>, several_nodes: bool, away: Away) -> Self {
-        Self { root, queues, several_nodes, away }
+        Self { root, queues, several_nodes, away, last: Mutex::new(None) }
     }
 
     pub(super) fn describe() {
@@ -67,6 +73,11 @@ impl System {
 
     pub(super) fn record(&self) {
         counter!(AWAY.0).absolute(self.away.count());
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_some_and(|last| last.elapsed() < PAUSE) {
+            return;
+        }
+        *last = Some(Instant::now());
         self.record_kernel();
         self.record_queues();
         // Not free, and of no use with one node.

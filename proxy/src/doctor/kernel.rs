@@ -8,11 +8,12 @@ pub(super) fn numa_balancing(subject: &Subject<'_>) -> Verdict {
     }
     match subject.setting("kernel.numa_balancing") {
         None => Verdict::unreadable("kernel.numa_balancing"),
-        Some(0) => Verdict::Ok("0".to_owned()),
+        // 2 moves pages between fast and slow memory alone.
+        Some(value) if value & 1 == 0 => Verdict::Ok(value.to_string()),
         Some(value) => Verdict::finding(
             value.to_string(),
             "The kernel unmaps pages to see who uses them and migrates them inside page faults: latency rises in bursts.",
-            sysctl("kernel.numa_balancing", 0),
+            sysctl("kernel.numa_balancing", value & !1),
         ),
     }
 }

@@ -15,7 +15,10 @@ struct Zone {
 /// Zones smaller than this are left out: those for old devices say nothing.
 const SMALL_ZONE_PAGES: u64 = 64 * 1024;
 
-const KIB_A_PAGE: u64 = 4;
+/// This machine's; a copy's may be another's.
+fn kib_a_page() -> u64 {
+    rustix::param::page_size() as u64 / 1024
+}
 
 /// From this share of allocations on, in per cent, other nodes' memory counts as a finding.
 const MISSES_PERCENT: f64 = 10.0;
@@ -50,7 +53,7 @@ pub(super) fn watermarks(subject: &Subject<'_>) -> Verdict {
 
 /// `node 0 Normal 63/126 MiB`: the low and high watermark of each zone with this factor.
 fn reserves(zones: &[Zone], factor: u64) -> String {
-    let mib = |pages: u64| pages * KIB_A_PAGE / 1024;
+    let mib = |pages: u64| pages * kib_a_page() / 1024;
     let zone = |zone: &Zone| {
         // mm/page_alloc.c, __setup_per_zone_wmarks: a quarter of min at least.
         let step = (zone.managed * factor / 10_000).max(zone.min / 4);
@@ -99,7 +102,7 @@ pub(super) fn page_cache(subject: &Subject<'_>) -> Verdict {
             continue;
         };
         let high: u64 = zones.iter().filter(|zone| zone.node == node.id).map(|zone| zone.high).sum();
-        let percent = |pages: u64| pages * KIB_A_PAGE * 100 / node.memory_kib;
+        let percent = |pages: u64| pages * kib_a_page() * 100 / node.memory_kib;
         let text =
             format!("node {}: {}% free, {}% page cache", node.id, percent(free), percent(inactive + active));
         // Reclaim is at work or near, and what fills the node are files.
@@ -165,6 +168,10 @@ pub(super) fn migrations(subject: &Subject<'_>) -> Verdict {
             "{count} since the start; a copy does not tell how many a second"
         ));
     };
+    judge_migrations(count, rate)
+}
+
+fn judge_migrations(count: u64, rate: f64) -> Verdict {
     let found = format!("{count} since the start, {rate:.0} a second");
     if rate < MIGRATIONS {
         return Verdict::Ok(found);
@@ -174,4 +181,18 @@ pub(super) fn migrations(subject: &Subject<'_>) -> Verdict {
         "Pages move between nodes right now, inside page faults of whoever uses them.",
         sysctl("kernel.numa_balancing", 0),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_that_migrate_right_now_are_found_and_those_of_long_ago_not() {
+        assert_eq!(
+            judge_migrations(1_000_000, 9.0),
+            Verdict::Ok("1000000 since the start, 9 a second".to_owned())
+        );
+        assert!(matches!(judge_migrations(10, 10.0), Verdict::Finding { .. }));
+    }
 }

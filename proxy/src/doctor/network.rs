@@ -42,25 +42,41 @@ pub(super) fn local_ports(subject: &Subject<'_>) -> Verdict {
         Some((first.parse::<u16>().ok()?, last.trim().parse::<u16>().ok()?))
     });
     let Some((first, last)) = range else { return Verdict::unreadable(NAME) };
-    let reserved = subject.root.list("proc/sys/net/ipv4/ip_local_reserved_ports").unwrap_or_default();
+    let reserved = subject.root.text("proc/sys/net/ipv4/ip_local_reserved_ports").unwrap_or_default();
     let port = |address: &ListenAddr| match address {
         ListenAddr::Ip(address) => address.port(),
         ListenAddr::Any { port } => *port,
     };
     let listen = subject.config.listen.addresses.iter().chain(&subject.config.admin.listen).map(port);
     let taken: Vec<String> = listen
-        .filter(|port| (first..=last).contains(port) && !reserved.contains(usize::from(*port)))
+        .filter(|port| (first..=last).contains(port) && !is_reserved(&reserved, *port))
         .map(|port| port.to_string())
         .collect();
     if taken.is_empty() {
         return Verdict::Ok(format!("{first} to {last}, none of the proxy's own among them"));
     }
     let ports = taken.join(",");
+    // What is reserved already stays so.
+    let all = Some(reserved)
+        .filter(|ports| !ports.is_empty())
+        .into_iter()
+        .chain(taken)
+        .collect::<Vec<_>>()
+        .join(",");
     Verdict::finding(
         format!("{first} to {last}, and the proxy listens at {ports}"),
         "An outgoing connection may hold the port when the proxy starts, which then cannot listen.",
-        sysctl("net.ipv4.ip_local_reserved_ports", ports),
+        sysctl("net.ipv4.ip_local_reserved_ports", all),
     )
+}
+
+/// `ports` as the kernel lists them: `6380,30000-30009`.
+fn is_reserved(ports: &str, port: u16) -> bool {
+    ports.split(',').any(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let bounds = first.parse::<u16>().ok().zip(last.parse::<u16>().ok());
+        bounds.is_some_and(|(first, last)| (first..=last).contains(&port))
+    })
 }
 
 pub(super) fn open_files(subject: &Subject<'_>) -> Verdict {

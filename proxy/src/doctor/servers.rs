@@ -1,4 +1,4 @@
-//! Redis, Valkey and other servers on the same machine, and where they run.
+//! Redis and Valkey servers on the same machine, and where they run.
 
 use super::check::{Subject, Verdict};
 use crate::machine::{Memory, Server, memory_by_node};
@@ -9,9 +9,7 @@ const ELSEWHERE_PERCENT: u64 = 10;
 pub(super) fn placement(subject: &Subject<'_>) -> Verdict {
     let servers = &subject.machine.servers;
     if servers.is_empty() {
-        return Verdict::NotApplicable(
-            "no redis-server, valkey-server or other tsubaki runs here".to_owned(),
-        );
+        return Verdict::NotApplicable("no redis-server or valkey-server runs here".to_owned());
     }
     let mut mend = Vec::new();
     let mut bad = Vec::new();

@@ -175,3 +175,48 @@ async fn pause_after(errno: Errno) {
     }
     // Anything else concerns one connection that did not come about.
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::*;
+
+    /// A connection from one loopback address to another, as if it came from elsewhere, and the CPU of its packets.
+    fn connection(from: Ipv4Addr, to: Ipv4Addr) -> (OwnedFd, SocketAddr, usize) {
+        let listener = TcpListener::bind((to, 0)).unwrap();
+        let client = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        client.bind(&SocketAddr::from((from, 0)).into()).unwrap();
+        client.connect(&listener.local_addr().unwrap().into()).unwrap();
+        let (socket, peer) = listener.accept().unwrap();
+        let cpu = SockRef::from(&socket).cpu_affinity().unwrap();
+        (socket.into(), peer, cpu)
+    }
+
+    fn home(homes: &[Option<usize>], from: Ipv4Addr, peer: Option<SocketAddr>) -> (Home, usize) {
+        let (socket, address, cpu) = connection(from, Ipv4Addr::LOCALHOST);
+        let door = Door { gate: Gate::all(1, 1).remove(0), homes: homes.into() };
+        (door.home(&socket, peer.unwrap_or(address)), cpu)
+    }
+
+    #[test]
+    fn a_client_belongs_to_the_worker_of_the_cpu_where_its_packets_arrive() {
+        let elsewhere = Some(SocketAddr::from(([192, 0, 2, 1], 5)));
+        let all: Vec<Option<usize>> = (0..4096).map(|cpu| Some(cpu + 7)).collect();
+        let (found, cpu) = home(&all, Ipv4Addr::LOCALHOST, elsewhere);
+        assert_eq!(found, Home::Worker(cpu + 7));
+        assert_eq!(home(&vec![None; 4096], Ipv4Addr::LOCALHOST, elsewhere).0, Home::None);
+        assert_eq!(
+            home(&[], Ipv4Addr::LOCALHOST, elsewhere).0,
+            Home::Any,
+            "clients are spread by their number"
+        );
+    }
+
+    #[test]
+    fn a_client_of_the_same_machine_belongs_to_nobody() {
+        let all = vec![Some(0); 4096];
+        assert_eq!(home(&all, Ipv4Addr::LOCALHOST, None).0, Home::Any);
+        assert_eq!(home(&all, Ipv4Addr::new(127, 0, 0, 2), None).0, Home::Any);
+    }
+}

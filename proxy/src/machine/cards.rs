@@ -15,6 +15,8 @@ pub(crate) struct Card {
     pub(crate) name: String,
     /// False for bonds, VLANs, bridges and the like.
     pub(crate) is_physical: bool,
+    /// False if it has no carrier, or is switched off.
+    pub(crate) is_up: bool,
     /// The interfaces below it: a bond's cards, a VLAN's parent.
     pub(crate) lower: Vec<String>,
     /// The NUMA node that its device is attached to, if it has one and the machine says which.
@@ -41,7 +43,9 @@ const CARDS: &str = "sys/class/net";
 
 pub(super) fn read(root: &Root, interrupts: &Interrupts) -> Vec<Card> {
     let names = root.names(CARDS);
-    names.into_iter().filter(|name| name != "lo").map(|name| card(root, interrupts, name)).collect()
+    // `bonding_masters` is a file.
+    let is_card = |name: &String| name != "lo" && root.path(CARDS).join(name).is_dir();
+    names.into_iter().filter(is_card).map(|name| card(root, interrupts, name)).collect()
 }
 
 fn card(root: &Root, interrupts: &Interrupts, name: String) -> Card {
@@ -68,6 +72,7 @@ fn card(root: &Root, interrupts: &Interrupts, name: String) -> Card {
     };
     Card {
         is_physical: !device.is_empty(),
+        is_up: root.text(format!("{folder}/operstate")).is_none_or(|state| state != "down"),
         lower: root
             .names(&folder)
             .iter()
@@ -76,9 +81,8 @@ fn card(root: &Root, interrupts: &Interrupts, name: String) -> Card {
             .collect(),
         node: device
             .iter()
-            .find_map(|folder| root.value::<i64>(folder.join("numa_node")))
             // -1 where the firmware does not say.
-            .and_then(|node| usize::try_from(node).ok()),
+            .find_map(|folder| root.value::<usize>(folder.join("numa_node"))),
         receive: queues("rx", "rps_cpus", |serves| match serves {
             Serves::Receive(number) | Serves::Both(number) => Some(number),
             Serves::Transmit(_) => None,

@@ -64,7 +64,14 @@ impl Interrupts {
 /// Drivers name them as `virtio1-input.0`, `eth0-TxRx-3`, `i40e-eth0-TxRx-3`, `eth0-Tx-Rx-3`, `eth0-rx-3`,
 /// `mlx5_comp3@pci:0000:5e:00.0`, `hns3-…-TxRx-3`; those of no queue as `virtio1-config`, `mlx5_async0@pci:…`.
 pub(super) fn serves(name: &str, card: &str) -> Option<Serves> {
-    let name = name.split('@').next().unwrap_or(name).replacen(card, "", 1).to_ascii_lowercase();
+    let name = name.split('@').next().unwrap_or(name);
+    // The card's own number is no queue's; that of `eth10` is not `eth1`'s.
+    let after = |(_, rest): &(&str, &str)| !rest.starts_with(|c: char| c.is_ascii_digit());
+    let name = match name.split_once(card).filter(after) {
+        Some((before, rest)) => format!("{before}{rest}"),
+        None => name.to_owned(),
+    };
+    let name = name.to_ascii_lowercase();
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let number = name.get(stem.len()..)?.parse().ok()?;
     let stem = stem.trim_end_matches(['-', '.', '_']);
@@ -105,6 +112,7 @@ mod tests {
             ("mlx5_comp7@pci:0000:5e:00.0", "ens1", Some(Both(7))),
             ("mlx5_async0@pci:0000:5e:00.0", "ens1", None),
             ("eth2-rx-1", "eth2", Some(Receive(1))),
+            ("eth10-TxRx-3", "eth1", Some(Both(3))),
             ("eth0-fp-2", "eth0", Some(Both(2))),
             ("eth6-7", "eth6", Some(Both(7))),
             ("mlx4-async@pci:0000:04:00.0", "eth6", None),

@@ -1,4 +1,4 @@
-//! Which network interface leads where: `/proc/net/route`, `/proc/net/if_inet6`, `/proc/net/ipv6_route`.
+//! Which network interface leads where: `/proc/net/route`, `/proc/net/if_inet6`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -22,18 +22,18 @@ impl Routes {
         Self { v4, v6: table.lines().filter_map(v6_address).collect() }
     }
 
-    /// The interfaces through which clients reach a listening address, none for loopback. Every interface that leads
-    /// anywhere for an unspecified one.
+    /// The interfaces through which clients reach a listening address, none for loopback. For an unspecified one every
+    /// interface that leads anywhere.
     pub(crate) fn interfaces(&self, address: IpAddr) -> Vec<&str> {
-        let all = || self.v4.iter().map(|(.., name)| name).chain(self.v6.iter().map(|(_, name)| name));
         let mut found: Vec<&str> = Vec::new();
         match address.to_canonical() {
-            address if address.is_unspecified() => {
-                for name in all().filter(|name| *name != "lo") {
-                    if !found.contains(&name.as_str()) {
-                        found.push(name);
-                    }
-                }
+            IpAddr::V4(Ipv4Addr::UNSPECIFIED) => {
+                found.extend(self.v4.iter().map(|(.., name)| name.as_str()).filter(|name| *name != "lo"));
+            }
+            IpAddr::V6(Ipv6Addr::UNSPECIFIED) => {
+                let leads =
+                    |(address, name): &&(Ipv6Addr, String)| name != "lo" && !address.is_unicast_link_local();
+                found.extend(self.v6.iter().filter(leads).map(|(_, name)| name.as_str()));
             }
             address if address.is_loopback() => {}
             IpAddr::V4(address) => {
@@ -48,6 +48,13 @@ impl Routes {
                 found.extend(own.map(|(_, name)| name.as_str()));
             }
         }
+        let mut seen = Vec::new();
+        found.retain(|name| {
+            !seen.contains(name) && {
+                seen.push(*name);
+                true
+            }
+        });
         found
     }
 }
@@ -84,7 +91,8 @@ mod tests {
                   eth1\t0001000A\t00000000\t0001\t0\t0\t100\t00FFFFFF\t0\t0\t0\n";
         std::fs::write(root.path("proc/net/route"), v4).unwrap();
         let v6 = "00000000000000000000000000000001 01 80 10 80       lo\n\
-                  fd000000000000000000000000000001 03 40 00 80     eth2\n";
+                  fd000000000000000000000000000001 03 40 00 80     eth2\n\
+                  fe800000000000000000000000000001 04 40 20 80     eth3\n";
         std::fs::write(root.path("proc/net/if_inet6"), v6).unwrap();
         Routes::read(&root)
     }
@@ -100,8 +108,8 @@ mod tests {
             ("::1", &[]),
             ("fd00::1", &["eth2"]),
             ("fd00::2", &[]),
-            ("0.0.0.0", &["eth0", "eth1", "eth2"]),
-            ("::", &["eth0", "eth1", "eth2"]),
+            ("0.0.0.0", &["eth0", "eth1"]),
+            ("::", &["eth2"]),
         ] {
             let mut found = routes()
                 .interfaces(address.parse().unwrap())

@@ -23,9 +23,10 @@ const SERVERS: [&str; 3] = ["redis-server", "valkey-server", "tsubaki"];
 /// Whether irqbalance runs, and the servers.
 pub(super) fn read(root: &Root) -> (bool, Vec<Server>) {
     let own = std::process::id() as usize;
+    let is_own = |pid: &usize| *pid == own && !root.is_copy();
     let mut irqbalance = false;
     let mut servers = Vec::new();
-    for pid in root.numbered("proc", "").into_iter().filter(|pid| *pid != own) {
+    for pid in root.numbered("proc", "").into_iter().filter(|pid| !is_own(pid)) {
         let Some(name) = root.text(format!("proc/{pid}/comm")) else { continue };
         irqbalance |= name == "irqbalance";
         if SERVERS.contains(&&*name) {
@@ -33,6 +34,14 @@ pub(super) fn read(root: &Root) -> (bool, Vec<Server>) {
         }
     }
     (irqbalance, servers)
+}
+
+/// True in another PID namespace than the machine's first.
+pub(super) fn is_fenced(root: &Root) -> bool {
+    /// `PROC_PID_INIT_INO` of include/linux/proc_ns.h.
+    const FIRST: &str = "pid:[4026531836]";
+    let namespace = std::fs::read_link(root.path("proc/self/ns/pid"));
+    namespace.is_ok_and(|namespace| namespace.as_os_str() != FIRST)
 }
 
 /// `None` if it has gone meanwhile.

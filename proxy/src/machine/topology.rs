@@ -32,12 +32,11 @@ const NODES: &str = "sys/devices/system/node";
 const CPUS: &str = "sys/devices/system/cpu";
 
 /// The nodes; where the kernel knows none, one with all CPUs and all memory.
-pub(super) fn nodes(root: &Root) -> Vec<Node> {
-    let online = online(root);
+pub(super) fn nodes(root: &Root, online: &CpuList) -> Vec<Node> {
     let numbers = root.list(format!("{NODES}/online")).unwrap_or_default();
     if numbers.is_empty() {
         let memory_kib = root.text("proc/meminfo").and_then(|text| memory_kib(&text)).unwrap_or_default();
-        return vec![Node { id: 0, cpus: online, memory_kib, distances: Vec::new() }];
+        return vec![Node { id: 0, cpus: online.clone(), memory_kib, distances: Vec::new() }];
     }
     let node = |id: usize| {
         let file = |name: &str| format!("{NODES}/node{id}/{name}");
@@ -55,8 +54,7 @@ pub(super) fn nodes(root: &Root) -> Vec<Node> {
 }
 
 /// The CPUs of these nodes.
-pub(super) fn cpus(root: &Root, nodes: &[Node]) -> Vec<Cpu> {
-    let online = online(root);
+pub(super) fn cpus(root: &Root, nodes: &[Node], online: &CpuList) -> Vec<Cpu> {
     let cpu = |id: usize, node: usize| {
         let siblings = root.list(format!("{CPUS}/cpu{id}/topology/thread_siblings_list"));
         let siblings = siblings.map(|list| list.iter().filter(|cpu| online.contains(*cpu)).collect());
@@ -69,10 +67,15 @@ pub(super) fn cpus(root: &Root, nodes: &[Node]) -> Vec<Cpu> {
     cpus
 }
 
-fn online(root: &Root) -> CpuList {
-    root.list(format!("{CPUS}/online"))
-        .filter(|list| !list.is_empty())
-        .unwrap_or_else(|| [0].into_iter().collect())
+/// The CPUs that are online; where the machine does not say, or says it of other CPUs than a container may use, the latter.
+pub(super) fn online(root: &Root, allowed: &CpuList) -> CpuList {
+    let online = root.list(format!("{CPUS}/online")).unwrap_or_default();
+    let known = !online.is_empty() && (allowed.is_empty() || online.iter().any(|cpu| allowed.contains(cpu)));
+    match (known, allowed.is_empty()) {
+        (true, _) => online,
+        (false, false) => allowed.clone(),
+        (false, true) => [0].into_iter().collect(),
+    }
 }
 
 /// `MemTotal` of a node's or the machine's meminfo.

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use libc::{MPOL_BIND, MPOL_PREFERRED, SYS_migrate_pages, SYS_set_mempolicy, c_long, c_ulong};
+use libc::{MPOL_BIND, MPOL_DEFAULT, MPOL_PREFERRED, SYS_migrate_pages, SYS_set_mempolicy, c_long, c_ulong};
 use tsubaki_config::MemoryPolicy;
 
 /// Nodes that a mask has room for: Linux is built for 1024 at most.
@@ -28,6 +28,19 @@ pub(super) fn allocate_from(node: usize, policy: MemoryPolicy) -> io::Result<()>
     let mask = mask([node])?;
     // SAFETY: the kernel reads NODES bits behind the pointer, which is how many `mask` has, and keeps no pointer.
     let result = unsafe { libc::syscall(SYS_set_mempolicy, c_long::from(mode), mask.as_ptr(), NODES) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Undoes [`allocate_from`], of this thread or of the one that started it: memory comes from where the thread runs.
+///
+/// # Errors
+///
+/// The kernel's refusal: a system without NUMA.
+pub(super) fn allocate_nearby() -> io::Result<()> {
+    // SAFETY: without nodes the kernel reads nothing.
+    let result = unsafe {
+        libc::syscall(SYS_set_mempolicy, c_long::from(MPOL_DEFAULT), std::ptr::null::<c_ulong>(), 0)
+    };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -66,6 +79,31 @@ mod tests {
         for node in [NODES - 1, NODES, usize::MAX] {
             assert_eq!(super::mask([node]).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         }
+    }
+
+    /// The policy that the kernel says of each mapping of the thread.
+    fn policies() -> String {
+        std::fs::read_to_string("/proc/thread-self/numa_maps").unwrap_or_default()
+    }
+
+    #[test]
+    fn the_kernel_knows_the_policy_of_the_thread_and_of_no_other() {
+        let thread = std::thread::spawn(|| {
+            let seen = |policy| allocate_from(0, policy).map(|()| policies());
+            (
+                seen(MemoryPolicy::Preferred),
+                seen(MemoryPolicy::Strict),
+                allocate_nearby().map(|()| policies()),
+            )
+        });
+        let (preferred, strict, nearby) = thread.join().unwrap();
+        // A kernel without NUMA, or a container that forbids the call, shows nothing.
+        if let (Ok(preferred), Ok(strict), Ok(nearby)) = (preferred, strict, nearby) {
+            assert!(preferred.contains(" prefer") && !preferred.contains(" bind"), "{preferred}");
+            assert!(strict.contains(" bind:0"), "{strict}");
+            assert!(!nearby.contains(" prefer") && !nearby.contains(" bind"), "{nearby}");
+        }
+        assert!(!policies().contains(" bind"));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The plan: a pure function of the machine's description and of what the configuration asks for.
 //!
 //! CPUs in the order in which workers take them: the nodes of the cards that clients come through, then the others, the
-//! nearest first; on each node whole cores before second threads of a core, and last those on which another server is
-//! pinned.
+//! nearest first; on each node whole cores before second threads of a core. Last of all, in the same order, those on whose
+//! core another server is pinned.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU16;
 
 use tsubaki_config::{CpuList, ListenAddr, Placement, PlacementMode};
@@ -44,7 +44,7 @@ pub(crate) fn plan(machine: &Machine, wishes: &Placement, listen: &[ListenAddr])
     let (spare, free) = spare(machine, wishes, &candidates);
     let chosen = limit_per_node(&free, wishes.workers_per_node);
     let count = count(machine, wishes, &chosen)?;
-    let (workers, reason) = seats(machine, wishes, &chosen, count);
+    let (workers, reason) = seats(machine, wishes, (&free, &chosen), count);
     let queues = queues::assign(&workers, &cards);
     let changes = queues::changes(machine, wishes, &workers, &queues);
     Ok(Plan {
@@ -82,11 +82,13 @@ fn cards<'a>(machine: &'a Machine, wishes: &'a Placement, listen: &[ListenAddr])
     if !wishes.interfaces.is_empty() {
         return machine.physical(wishes.interfaces.iter().map(String::as_str));
     }
-    let address = |address: &ListenAddr| match address {
-        ListenAddr::Ip(address) => address.ip(),
-        ListenAddr::Any { .. } => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-    };
-    machine.physical(listen.iter().flat_map(|listen| machine.routes.interfaces(address(listen))))
+    let (v4, v6) = (IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED));
+    let addresses = listen.iter().flat_map(|listen| match listen {
+        ListenAddr::Ip(address) => vec![address.ip()],
+        ListenAddr::Any { .. } => vec![v4, v6],
+    });
+    let names: Vec<&str> = addresses.flat_map(|address| machine.routes.interfaces(address)).collect();
+    machine.physical(names).into_iter().filter(|card| card.is_up).collect()
 }
 
 /// The CPUs that workers may take, in the order in which they do.
@@ -105,26 +107,18 @@ fn candidates<'a>(
     if cpus.is_empty() && !machine.allowed.is_empty() {
         return Err(PlanError::Nothing { there: machine.allowed.clone() });
     }
-    let homes = homes(cards, &cpus);
     let usable: CpuList = cpus.iter().map(|cpu| cpu.id).collect();
-    let taken: CpuList = machine.taken().collect();
+    let homes: Vec<usize> = cards.iter().filter_map(|card| card.node).collect();
     let rank = |cpu: &&Cpu| {
         let thread = cpu.siblings.iter().filter(|id| usable.contains(*id)).position(|id| id == cpu.id);
-        (distance(machine, &homes, cpu.node), taken.contains(cpu.id), thread, cpu.id)
+        (distance(machine, &homes, cpu.node), thread, cpu.id)
     };
     cpus.sort_by_key(rank);
-    Ok(in_turn(&homes, cpus))
-}
-
-/// The nodes of the cards that have a CPU to use, in the cards' order.
-fn homes(cards: &[&Card], cpus: &[&Cpu]) -> Vec<usize> {
-    let mut homes = Vec::new();
-    for node in cards.iter().filter_map(|card| card.node) {
-        if !homes.contains(&node) && cpus.iter().any(|cpu| cpu.node == node) {
-            homes.push(node);
-        }
-    }
-    homes
+    // A core that somebody else is pinned to gives half a core: less than one of another node.
+    let taken: CpuList = machine.taken().collect();
+    let is_taken = |cpu: &&Cpu| cpu.siblings.iter().any(|id| taken.contains(id));
+    let (shared, free): (Vec<&Cpu>, Vec<&Cpu>) = cpus.into_iter().partition(is_taken);
+    Ok([in_turn(&homes, free), in_turn(&homes, shared)].concat())
 }
 
 /// How far a node is from the nearest home, then its number: what orders the nodes.
@@ -134,25 +128,22 @@ fn distance(machine: &Machine, homes: &[usize], node: usize) -> (u32, usize) {
         let index = machine.nodes.iter().position(|known| known.id == node)?;
         home.distances.get(index).copied()
     };
-    match homes.iter().position(|home| *home == node) {
-        Some(_) => (0, 0),
-        None => (homes.iter().filter_map(|home| far(*home)).min().unwrap_or(u32::MAX), node),
+    if homes.contains(&node) {
+        return (0, 0);
     }
+    (homes.iter().filter_map(|home| far(*home)).min().unwrap_or(u32::MAX), node)
 }
 
 /// Takes the CPUs of several homes in turn, so that each card has workers; the other nodes' after them.
 fn in_turn<'a>(homes: &[usize], cpus: Vec<&'a Cpu>) -> Vec<&'a Cpu> {
     let (at_home, away): (Vec<&Cpu>, Vec<&Cpu>) = cpus.into_iter().partition(|cpu| homes.contains(&cpu.node));
-    let of = |home: &usize| {
-        at_home.iter().copied().filter(|cpu| cpu.node == *home).collect::<Vec<_>>().into_iter()
-    };
-    let mut queues: Vec<_> = homes.iter().map(of).collect();
-    let mut ordered = Vec::new();
-    while ordered.len() < at_home.len() {
-        ordered.extend(queues.iter_mut().filter_map(Iterator::next));
-    }
-    ordered.extend(away);
-    ordered
+    let turn =
+        |index: usize, cpu: &Cpu| at_home.iter().take(index).filter(|other| other.node == cpu.node).count();
+    let home = |cpu: &Cpu| homes.iter().position(|home| *home == cpu.node);
+    let mut ordered: Vec<_> =
+        at_home.iter().enumerate().map(|(index, cpu)| (turn(index, cpu), home(cpu), *cpu)).collect();
+    ordered.sort_by_key(|(turn, home, _)| (*turn, *home));
+    ordered.into_iter().map(|(.., cpu)| cpu).chain(away).collect()
 }
 
 /// The core that is left to others, if one is asked for and two are there; and the CPUs without it.
@@ -182,7 +173,7 @@ fn limit_per_node<'a>(cpus: &[&'a Cpu], limit: Option<NonZeroU16>) -> Vec<&'a Cp
 fn count(machine: &Machine, wishes: &Placement, chosen: &[&Cpu]) -> Result<usize, PlanError> {
     let cpus = chosen.len().max(1);
     let Some(workers) = wishes.workers.map(|workers| usize::from(workers.get())) else {
-        let by_quota = machine.quota_millis.map_or(cpus, |quota| quota.div_ceil(1000).max(1));
+        let by_quota = binding_quota(machine).map_or(cpus, |quota| quota.div_ceil(1000).max(1));
         return Ok(if wishes.mode == PlacementMode::Manual { cpus } else { cpus.min(by_quota) });
     };
     if workers > cpus && wishes.mode != PlacementMode::Off {
@@ -192,55 +183,80 @@ fn count(machine: &Machine, wishes: &Placement, chosen: &[&Cpu]) -> Result<usize
     Ok(workers)
 }
 
-/// The workers' seats, and why they are these.
-fn seats(machine: &Machine, wishes: &Placement, chosen: &[&Cpu], count: usize) -> (Vec<Seat>, &'static str) {
-    let several_nodes = machine.nodes.iter().filter(|node| !node.cpus.is_empty()).count() > 1;
-    let on_core = |cpu: &&Cpu| seat(machine, [cpu.id].into_iter().collect(), cpu.node);
+/// The workers' seats, and why they are these. `free`: the CPUs that there are for workers; `chosen`: of these, as many a
+/// node as allowed.
+fn seats(
+    machine: &Machine,
+    wishes: &Placement,
+    (free, chosen): (&[&Cpu], &[&Cpu]),
+    count: usize,
+) -> (Vec<Seat>, &'static str) {
+    let on_core = |cpu: &&Cpu| seat(machine, [cpu.id].into_iter().collect(), Some(cpu.node));
     let on_node = |cpu: &&Cpu| {
-        let cpus = chosen.iter().filter(|other| other.node == cpu.node).map(|cpu| cpu.id).collect();
-        seat(machine, cpus, cpu.node)
+        let cpus = free.iter().filter(|other| other.node == cpu.node).map(|cpu| cpu.id).collect();
+        seat(machine, cpus, Some(cpu.node))
     };
     let pinned = || chosen.iter().take(count).map(on_core).collect();
-    let free = || vec![Seat::default(); count];
+    let nearby = || chosen.iter().take(count).map(on_node).collect();
+    // What the settings leave out stays out, also where nobody is pinned.
+    let anywhere = || {
+        let narrowed = free.len() < machine.allowed.len();
+        let cpus = free.iter().filter(|_| narrowed).map(|cpu| cpu.id).collect();
+        vec![seat(machine, cpus, None); count]
+    };
+    let several_nodes = nodes_of(machine, machine.allowed.iter()).len() > 1;
+    let quota = binding_quota(machine).is_some();
     match wishes.mode {
-        PlacementMode::Off => (free(), "placement.mode is off"),
+        PlacementMode::Off => (vec![Seat::default(); count], "placement.mode is off"),
         PlacementMode::Manual => (pinned(), "placement.cores names each worker's CPU"),
-        PlacementMode::Auto if machine.quota_millis.is_some() && several_nodes => (
-            chosen.iter().take(count).map(on_node).collect(),
-            "each worker stays on a NUMA node, but on no one CPU, as a CPU quota applies",
+        PlacementMode::Auto if quota && several_nodes => {
+            (nearby(), "each worker stays on a NUMA node, but on no one CPU, as a CPU quota applies")
+        }
+        PlacementMode::Auto if quota => {
+            (anywhere(), "a CPU quota applies, and a pinned worker could not use another CPU's share")
+        }
+        PlacementMode::Auto if count == free.len() => (pinned(), "each worker has a CPU of its own"),
+        // A proxy in the next container would choose the same CPUs, unseen.
+        PlacementMode::Auto if several_nodes && machine.is_fenced => (
+            nearby(),
+            "each worker stays on a NUMA node, but on no one CPU, as other containers' processes cannot be seen",
         ),
-        PlacementMode::Auto if machine.quota_millis.is_some() => {
-            (free(), "a CPU quota applies, and a pinned worker could not use another CPU's share")
-        }
         PlacementMode::Auto if several_nodes => {
-            (pinned(), "each worker has a CPU of its own; the card's NUMA node is filled first")
+            (pinned(), "each worker has a CPU of its own, on few NUMA nodes")
         }
-        PlacementMode::Auto if count == chosen.len() => (pinned(), "each worker has a CPU of its own"),
         // A second proxy would choose the same ones.
-        PlacementMode::Auto => (free(), "there are more allowed CPUs than workers, and others may use some"),
+        PlacementMode::Auto => {
+            (anywhere(), "there are more allowed CPUs than workers, and others may use some")
+        }
     }
+}
+
+/// The quota, if it is less than the allowed CPUs have anyway.
+fn binding_quota(machine: &Machine) -> Option<usize> {
+    machine.quota_millis.filter(|quota| *quota < 1000 * machine.allowed.len())
+}
+
+fn nodes_of(machine: &Machine, cpus: impl Iterator<Item = usize>) -> CpuList {
+    cpus.filter_map(|cpu| machine.node_of(cpu)).collect()
 }
 
 /// The control thread: on the spare core, or on what the workers leave of their node, or beside them.
 fn control(machine: &Machine, workers: &[Seat], candidates: &[&Cpu], spare: CpuList) -> Seat {
-    let Some(node) = workers.first().and_then(|seat| seat.node) else { return Seat::default() };
     if !spare.is_empty() {
+        let node = spare.iter().next().and_then(|cpu| machine.node_of(cpu));
         return seat(machine, spare, node);
     }
-    let of_node = || machine.allowed.iter().filter(|cpu| machine.node_of(*cpu) == Some(node));
-    let is_free = |cpu: &usize| {
-        candidates.iter().any(|candidate| candidate.id == *cpu)
-            && !workers.iter().any(|seat| seat.cpu() == Some(*cpu))
-    };
-    let left: CpuList = of_node().filter(is_free).collect();
-    seat(machine, if left.is_empty() { of_node().collect() } else { left }, node)
+    let Some(first) = workers.first() else { return Seat::default() };
+    let Some(node) = first.node else { return first.clone() };
+    let of_node = || candidates.iter().filter(|cpu| cpu.node == node).map(|cpu| cpu.id);
+    let left: CpuList = of_node().filter(|id| !workers.iter().any(|seat| seat.cpu() == Some(*id))).collect();
+    seat(machine, if left.is_empty() { of_node().collect() } else { left }, Some(node))
 }
 
-/// A seat on these CPUs of a node. Without a choice of memory, or where the node has none, the kernel's own rule is as good.
-fn seat(machine: &Machine, cpus: CpuList, node: usize) -> Seat {
+/// A seat on these CPUs. Without a choice of memory, or where the node has none, the kernel's own rule is as good.
+fn seat(machine: &Machine, cpus: CpuList, node: Option<usize>) -> Seat {
     let has_memory = |id: usize| machine.nodes.iter().any(|node| node.id == id && node.memory_kib > 0);
     let choice = machine.memory_nodes.iter().filter(|node| has_memory(*node)).count() > 1;
-    let memory =
-        Some(node).filter(|node| choice && has_memory(*node) && machine.memory_nodes.contains(*node));
-    Seat { cpus, node: Some(node), memory }
+    let memory = node.filter(|node| choice && has_memory(*node) && machine.memory_nodes.contains(*node));
+    Seat { cpus, node, memory }
 }

@@ -36,10 +36,11 @@ pub(super) fn changes(
     workers: &[Seat],
     queues: &[QueueSeat],
 ) -> Vec<Change> {
-    let balanced = machine.irqbalance && !wishes.despite_irqbalance;
+    let balanced = (machine.irqbalance || machine.is_fenced) && !wishes.despite_irqbalance;
     let forbidden = |allowed: bool, setting: &'static str| match (allowed, balanced) {
         (false, _) => Some(setting),
-        (true, true) => Some("irqbalance runs (placement.despite_irqbalance is false)"),
+        (true, true) if machine.irqbalance => Some("irqbalance runs (placement.despite_irqbalance is false)"),
+        (true, true) => Some("irqbalance may run unseen (placement.despite_irqbalance is false)"),
         (true, false) => None,
     };
     let mut changes: Vec<Change> = Vec::new();
@@ -98,6 +99,11 @@ pub(crate) fn arrivals(
             Some(interrupts(&card.receive, seat.queue).collect::<Vec<_>>())
         });
         let own: Vec<&Interrupt> = own.flatten().collect();
+        if passed_on(machine, queues, number, seat) {
+            return evenly(&format!(
+                "what worker {number}'s queues receive is passed on to other CPUs (RPS)"
+            ));
+        }
         if own.is_empty() {
             return evenly(&format!("worker {number} has no receive queue of its own"));
         }
@@ -110,10 +116,23 @@ pub(crate) fn arrivals(
     Arrivals::Cpu
 }
 
+/// Whether one of the worker's receive queues hands its packets to other CPUs.
+fn passed_on(machine: &Machine, queues: &[QueueSeat], worker: usize, seat: &Seat) -> bool {
+    queues.iter().filter(|queue| queue.worker == worker).any(|queue| {
+        let receive = machine.card(&queue.card).map(|card| card.receive.iter());
+        let steering = receive
+            .into_iter()
+            .flatten()
+            .find(|it| it.number == queue.queue)
+            .and_then(|it| it.steering.as_ref());
+        steering.is_some_and(|cpus| cpus.iter().any(|cpu| seat.cpu() != Some(cpu)))
+    })
+}
+
 fn will_go_to(interrupt: &Interrupt, cpu: usize, changes: &[Change]) -> bool {
     let path = irq_file(interrupt.number);
     match changes.iter().find(|change| change.path == path) {
-        Some(change) => change.forbidden.is_none(),
+        Some(change) => change.forbidden.is_none() && change.after == cpu,
         None => interrupt.effective.contains(cpu),
     }
 }

@@ -6,17 +6,26 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use tsubaki_config::{CpuList, MemoryPolicy};
 
 use super::{Seat, memory};
+use crate::events;
 
 /// Called by a worker's thread before it allocates anything, so that all that is its own lies on its node.
 pub(crate) fn take(seat: &Seat, policy: MemoryPolicy, worker: usize) {
     let cpus = &seat.cpus;
-    if let Err(error) = bind(cpus) {
-        tracing::warn!(worker, %cpus, %error, "could not bind the worker to its CPUs; it runs on any");
-    }
-    if let Some(node) = seat.memory
-        && let Err(error) = memory::allocate_from(node, policy)
+    if let Err(error) = bind(cpus)
+        && let Some(repeated) = events::admit("worker's CPU")
     {
-        tracing::warn!(worker, node, %error, "could not have the worker's memory from its NUMA node; it may come from any");
+        tracing::warn!(worker, %cpus, %error, repeated, "could not bind a worker to its CPUs; it runs where the control thread may");
+    }
+    let taken = match seat.memory {
+        Some(node) => memory::allocate_from(node, policy),
+        // The control thread's policy is inherited. Where there is none, there is nothing to undo.
+        None => memory::allocate_nearby().or(Ok(())),
+    };
+    if let (Some(node), Err(error)) = (seat.memory, taken)
+        && let Some(repeated) = events::admit("worker's memory")
+    {
+        tracing::warn!(worker, node, %error, repeated, "could not set where workers' memory comes from; the kernel takes it from \
+            where they run");
     }
 }
 
@@ -31,7 +40,7 @@ pub(crate) fn settle_control(seat: &Seat, nodes: impl IntoIterator<Item = usize>
     let moved =
         memory::allocate_from(node, MemoryPolicy::Preferred).and_then(|()| memory::bring_to(node, others));
     if let Err(error) = moved {
-        tracing::warn!(node, %error, "could not have the control thread's memory from its NUMA node; it may come from any");
+        tracing::warn!(node, %error, "could not bring the control thread's memory to its NUMA node");
     }
 }
 
@@ -40,7 +49,10 @@ fn bind(cpus: &CpuList) -> std::io::Result<()> {
         return Ok(());
     }
     let mut set = CpuSet::new();
-    for cpu in cpus.iter().filter(|cpu| *cpu < CpuSet::MAX_CPU) {
+    for cpu in cpus.iter() {
+        if cpu >= CpuSet::MAX_CPU {
+            return Err(std::io::ErrorKind::InvalidInput.into());
+        }
         set.set(cpu);
     }
     Ok(sched_setaffinity(None, &set)?)

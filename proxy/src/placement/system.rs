@@ -1,12 +1,18 @@
 //! Changes of the system: made, noted in a state file first, and taken back.
 //!
 //! Each proxy has a file of its own and keeps it locked while it lives: a file that nobody has locked is of one that
-//! crashed. What somebody else has changed since is left as it is.
+//! crashed. What somebody else has changed since is left as it is. Whoever looks at the files, or makes one, holds the
+//! folder's lock meanwhile.
+//!
+//! Root may read what others wrote: nothing is followed, nothing is believed that this module could not have written.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use tsubaki_config::CpuList;
 
@@ -31,41 +37,38 @@ pub(crate) struct Applied {
     pub(crate) changes: Vec<Change>,
 }
 
+/// A proxy's state file, locked.
 #[derive(Debug)]
 struct Record {
     path: PathBuf,
-    /// Holds the lock.
-    _file: File,
+    file: File,
     notes: Vec<Note>,
 }
 
-/// What became of a change that was to be taken back.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What became of the notes of proxies that crashed.
+#[derive(Debug, Default)]
 pub(crate) struct Restored {
-    /// The file, below the root.
-    pub(crate) path: String,
-    /// What it holds again.
-    pub(crate) before: String,
-    /// Why not.
-    pub(crate) failed: Option<String>,
+    /// Files that hold again what they held: path below the root, and what.
+    pub(crate) done: Vec<(String, String)>,
+    /// What could not be set back, or looked at, and why.
+    pub(crate) failed: Vec<(String, io::Error)>,
+    /// State files of proxies that live.
+    pub(crate) living: Vec<PathBuf>,
 }
 
 const PREFIX: &str = "placement-";
+const SUFFIX: &str = ".json";
+
+/// Longer files are not ours: a note is some 150 bytes, and a machine has some thousand queues.
+const LONGEST: u64 = 4 << 20;
 
 /// Makes the changes that are not forbidden. What cannot be made is warned of once for each kind.
-pub(crate) fn apply(root: &Root, mut changes: Vec<Change>, state_dir: &Path) -> Applied {
-    let others = notes_of_the_living(state_dir);
-    for change in changes.iter_mut().filter(|change| change.forbidden.is_none()) {
-        if others.contains(&change.path) {
-            change.forbidden = Some("another tsubaki has changed it");
-        }
-    }
-    let notes: Vec<Note> = changes.iter_mut().filter_map(|change| note(root, change)).collect();
+pub(crate) fn apply(root: &Root, changes: Vec<Change>, state_dir: &Path) -> Applied {
     let mut applied = Applied { root: root.clone(), record: None, changes };
-    if notes.is_empty() {
+    if applied.changes.iter().all(|change| change.forbidden.is_some()) {
         return applied;
     }
-    match Record::create(state_dir, notes) {
+    match Record::create(root, state_dir, &mut applied.changes) {
         Ok(record) => {
             applied.changes.iter_mut().for_each(|change| record.make(root, change));
             applied.record = Some(record);
@@ -83,18 +86,25 @@ pub(crate) fn apply(root: &Root, mut changes: Vec<Change>, state_dir: &Path) -> 
     applied
 }
 
-/// Takes back what proxies left that are no more.
-pub(crate) fn restore(root: &Root, state_dir: &Path) -> Vec<Restored> {
-    let mut restored = Vec::new();
-    for path in records(state_dir) {
-        let Ok(file) = OpenOptions::new().read(true).write(true).open(&path) else { continue };
-        // Somebody else restores it, or its proxy lives.
-        if file.try_lock().is_err() {
-            continue;
+/// Takes back what proxies left that are no more. What cannot be taken back stays noted.
+pub(crate) fn restore(root: &Root, state_dir: &Path) -> Restored {
+    let mut restored = Restored::default();
+    if !state_dir.exists() {
+        return restored;
+    }
+    let _lock = match lock_folder(state_dir) {
+        Ok(lock) => lock,
+        Err(error) => {
+            restored.failed.push((state_dir.display().to_string(), error));
+            return restored;
         }
-        restored.extend(read_notes(&path).iter().filter_map(|note| note.take_back(root)));
-        // What could not be taken back now cannot be later either: the file would only grow stale.
-        let _ = fs::remove_file(&path);
+    };
+    for path in records(state_dir) {
+        match Record::open(&path) {
+            Ok(Some(record)) => record.take_back(root, &mut restored),
+            Ok(None) => restored.living.push(path),
+            Err(error) => restored.failed.push((path.display().to_string(), error)),
+        }
     }
     restored
 }
@@ -102,29 +112,52 @@ pub(crate) fn restore(root: &Root, state_dir: &Path) -> Vec<Restored> {
 impl Drop for Applied {
     fn drop(&mut self) {
         let Some(record) = self.record.take() else { return };
-        for Restored { path, failed, .. } in record.notes.iter().filter_map(|note| note.take_back(&self.root))
-        {
-            if let Some(error) = failed {
-                tracing::warn!(path, error, "could not be set back to what it was");
-            }
+        let mut restored = Restored::default();
+        record.take_back(&self.root, &mut restored);
+        for (path, error) in restored.failed {
+            tracing::warn!(path, %error, "could not be set back to what it was");
         }
-        let _ = fs::remove_file(&record.path);
     }
 }
 
 impl Record {
-    /// Locked before it has its name, so that nobody takes it for one of a proxy that is gone.
-    fn create(state_dir: &Path, notes: Vec<Note>) -> io::Result<Self> {
+    /// Notes the changes that are to be made, as far as what was there can be told and nobody else has changed it.
+    fn create(root: &Root, state_dir: &Path, changes: &mut [Change]) -> io::Result<Self> {
         fs::create_dir_all(state_dir)?;
-        let path = state_dir.join(format!("{PREFIX}{}.json", std::process::id()));
-        let mut draft = tempfile::NamedTempFile::new_in(state_dir)?;
-        draft.as_file().try_lock().map_err(|error| match error {
-            TryLockError::Error(error) => error,
-            TryLockError::WouldBlock => io::ErrorKind::WouldBlock.into(),
-        })?;
-        draft.write_all(serde_json::to_string_pretty(&notes)?.as_bytes())?;
-        let file = draft.persist(&path).map_err(|error| error.error)?;
-        Ok(Self { path, _file: file, notes })
+        let _lock = lock_folder(state_dir)?;
+        let others: Vec<Note> =
+            records(state_dir).iter().filter_map(|path| read(path).ok()).flatten().collect();
+        for change in changes.iter_mut().filter(|change| change.forbidden.is_none()) {
+            if others.iter().any(|note| note.path == change.path) {
+                change.forbidden = Some("another tsubaki has changed it");
+            }
+        }
+        let notes: Vec<Note> = changes.iter_mut().filter_map(|change| note(root, change)).collect();
+        // Random, as in containers every proxy may be process 1.
+        let draft = tempfile::Builder::new().prefix(PREFIX).suffix(SUFFIX).tempfile_in(state_dir)?;
+        let (file, path) = draft.keep().map_err(|error| error.error)?;
+        let mut record = Self { path, file, notes };
+        if !try_lock(&record.file)? {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        record.write()?;
+        Ok(record)
+    }
+
+    /// That of a proxy that is gone; `None` if it lives.
+    fn open(path: &Path) -> io::Result<Option<Self>> {
+        let file = open(path)?;
+        if !try_lock(&file)? {
+            return Ok(None);
+        }
+        let notes = parse(&file)?;
+        Ok(Some(Self { path: path.to_owned(), file, notes }))
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        self.file.rewind()?;
+        self.file.set_len(0)?;
+        self.file.write_all(serde_json::to_string_pretty(&self.notes)?.as_bytes())
     }
 
     fn make(&self, root: &Root, change: &mut Change) {
@@ -133,23 +166,41 @@ impl Record {
             change.forbidden = Some("the system refused it");
         }
     }
+
+    fn take_back(mut self, root: &Root, restored: &mut Restored) {
+        let mut left = Vec::new();
+        for note in std::mem::take(&mut self.notes) {
+            match note.take_back(root) {
+                Ok(true) => restored.done.push((note.path, note.before)),
+                Ok(false) => {}
+                Err(error) => {
+                    restored.failed.push((note.path.clone(), error));
+                    left.push(note);
+                }
+            }
+        }
+        self.notes = left;
+        let kept = if self.notes.is_empty() { fs::remove_file(&self.path) } else { self.write() };
+        if let Err(error) = kept {
+            restored.failed.push((self.path.display().to_string(), error));
+        }
+    }
 }
 
 impl Note {
-    /// `None` if it was never made, or somebody has changed it since.
-    ///
-    /// A note is believed only as far as it is one that this module could have written: root reads it, and whoever may
-    /// write into the folder shall not have other files written.
-    fn take_back(&self, root: &Root) -> Option<Restored> {
+    /// False if it was never made, or somebody has changed it since.
+    fn take_back(&self, root: &Root) -> io::Result<bool> {
         if !self.kind.is_of(&self.path) || self.kind.parse(&self.before).is_none() {
-            return None;
+            return Ok(false);
         }
-        let now = root.text(&self.path)?;
-        if self.kind.parse(&now)? != self.kind.parse(&self.after)? {
-            return None;
+        // A card or queue that has gone has nothing to be set back.
+        let Some(now) = root.text(&self.path) else { return Ok(false) };
+        let wanted = self.kind.parse(&self.after);
+        if wanted.is_none() || self.kind.parse(&now) != wanted {
+            return Ok(false);
         }
-        let failed = fs::write(root.path(&self.path), &self.before).err().map(|error| error.to_string());
-        Some(Restored { path: self.path.clone(), before: self.before.clone(), failed })
+        fs::write(root.path(&self.path), &self.before)?;
+        Ok(true)
     }
 }
 
@@ -197,19 +248,61 @@ fn note(root: &Root, change: &mut Change) -> Option<Note> {
 fn records(state_dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(state_dir).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_record = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        name.starts_with(PREFIX) && path.extension().is_some_and(|extension| extension == "json")
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        name.starts_with(PREFIX) && name.ends_with(SUFFIX)
     };
-    entries.filter(is_record).collect()
+    let mut records: Vec<PathBuf> = entries.filter(is_record).collect();
+    records.sort();
+    records
 }
 
-/// None where the file is not one of ours, or cut off.
-fn read_notes(path: &Path) -> Vec<Note> {
-    fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+/// Held until it is dropped. Refuses a folder into which others than root and this user may write.
+fn lock_folder(state_dir: &Path) -> io::Result<File> {
+    let folder =
+        OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(state_dir)?;
+    let metadata = folder.metadata()?;
+    if !is_trusted(metadata.uid()) || metadata.mode() & 0o022 != 0 {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "others may write into this folder"));
+    }
+    folder.lock()?;
+    Ok(folder)
 }
 
-fn notes_of_the_living(state_dir: &Path) -> Vec<String> {
-    records(state_dir).iter().flat_map(|path| read_notes(path)).map(|note| note.path).collect()
+/// A state file, which is nothing else: no pipe that would block, no link to another file.
+fn open(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || !is_trusted(metadata.uid()) || metadata.len() > LONGEST {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "no state file of a proxy"));
+    }
+    Ok(file)
+}
+
+fn is_trusted(owner: u32) -> bool {
+    owner == 0 || owner == geteuid().as_raw()
+}
+
+fn try_lock(file: &File) -> io::Result<bool> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+fn read(path: &Path) -> io::Result<Vec<Note>> {
+    parse(&open(path)?)
+}
+
+/// No notes where the file was cut off: it is written whole before the first change is made.
+fn parse(file: &File) -> io::Result<Vec<Note>> {
+    let mut text = Vec::new();
+    file.take(LONGEST).read_to_end(&mut text)?;
+    Ok(serde_json::from_slice(&text).unwrap_or_default())
 }
 
 fn warn_of_refusals(changes: &[Change]) {
@@ -233,6 +326,8 @@ fn warn_of_refusals(changes: &[Change]) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use tempfile::TempDir;
 
     use super::*;
@@ -273,6 +368,10 @@ mod tests {
             apply(&self.root, changes(), &self.state())
         }
 
+        fn restore(&self) -> Restored {
+            restore(&self.root, &self.state())
+        }
+
         /// Makes the changes and ends without taking them back.
         fn crash(&self) {
             drop(self.apply().record.take());
@@ -298,7 +397,8 @@ mod tests {
         let applied = it.apply();
         assert_eq!(it.files(), ["2", "4"]);
         assert!(applied.changes.iter().all(|change| change.forbidden.is_none()));
-        assert_eq!(restore(&it.root, &it.state()), [], "its proxy lives");
+        let restored = it.restore();
+        assert_eq!((restored.done.len(), restored.living.len()), (0, 1), "its proxy lives");
         assert_eq!(it.files(), ["2", "4"]);
         drop(applied);
         assert_eq!(it.files(), BEFORE);
@@ -310,11 +410,11 @@ mod tests {
         let it = Sandbox::new();
         it.crash();
         assert_eq!(it.files(), ["2", "4"]);
-        let restored = restore(&it.root, &it.state());
-        assert_eq!(restored.iter().map(|restored| &*restored.before).collect::<Vec<_>>(), BEFORE);
-        assert!(restored.iter().all(|restored| restored.failed.is_none()));
+        let restored = it.restore();
+        assert_eq!(restored.done.iter().map(|(_, before)| &**before).collect::<Vec<_>>(), BEFORE);
+        assert!(restored.failed.is_empty());
         assert_eq!(it.files(), BEFORE);
-        assert_eq!(restore(&it.root, &it.state()), []);
+        assert!(it.restore().done.is_empty());
     }
 
     #[test]
@@ -322,17 +422,14 @@ mod tests {
         let it = Sandbox::new();
         it.crash();
         it.write(IRQ, "1\n");
-        assert_eq!(restore(&it.root, &it.state()).len(), 1);
+        assert_eq!(it.restore().done.len(), 1);
         assert_eq!(it.files(), ["1", BEFORE[1]]);
     }
 
     #[test]
     fn a_file_that_another_proxy_has_changed_is_left_alone() {
         let it = Sandbox::new();
-        let first = it.apply();
-        // The first one's note, as another process would have it.
-        let theirs = it.state().join("placement-1.json");
-        fs::rename(&first.record.as_ref().unwrap().path, &theirs).unwrap();
+        let _first = it.apply();
         it.write(IRQ, "3\n");
         let second = it.apply();
         assert!(
@@ -373,9 +470,51 @@ mod tests {
             };
             let forged = serde_json::to_string(&[note]).unwrap();
             fs::write(it.state().join("placement-8.json"), forged).unwrap();
-            assert_eq!(restore(&it.root, &it.state()), [], "{path}");
+            assert!(it.restore().done.is_empty(), "{path}");
         }
-        assert_eq!(restore(&it.root, &it.state()), []);
+        assert!(it.restore().done.is_empty());
         assert_eq!(it.files(), BEFORE);
+    }
+
+    #[test]
+    fn what_cannot_be_set_back_stays_noted() {
+        let it = Sandbox::new();
+        fs::create_dir_all(it.state()).unwrap();
+        // Not even root may write it.
+        let sealed = "/proc/sys/kernel/cap_last_cap";
+        let after = fs::read_to_string(sealed).unwrap().trim().to_owned();
+        let note =
+            Note { path: IRQ.to_owned(), kind: ChangeKind::IrqAffinity, before: BEFORE[0].to_owned(), after };
+        fs::write(it.state().join("placement-x.json"), serde_json::to_string(&[&note]).unwrap()).unwrap();
+        fs::remove_file(it.root.path(IRQ)).unwrap();
+        std::os::unix::fs::symlink(sealed, it.root.path(IRQ)).unwrap();
+        let restored = it.restore();
+        assert_eq!((restored.done.len(), restored.failed.len()), (0, 1), "{restored:?}");
+        fs::remove_file(it.root.path(IRQ)).unwrap();
+        it.write(IRQ, &note.after);
+        assert_eq!(it.restore().done, [(IRQ.to_owned(), BEFORE[0].to_owned())]);
+        assert!(it.restore().done.is_empty());
+    }
+
+    #[test]
+    fn what_is_no_state_file_is_neither_read_nor_removed() {
+        let it = Sandbox::new();
+        fs::create_dir_all(it.state()).unwrap();
+        let (pipe, link) = (it.state().join("placement-a.json"), it.state().join("placement-b.json"));
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
+        let restored = it.restore();
+        assert_eq!((restored.done.len(), restored.failed.len()), (0, 2), "{restored:?}");
+        assert!(pipe.exists() && link.is_symlink());
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_into_is_refused() {
+        let it = Sandbox::new();
+        it.crash();
+        fs::set_permissions(it.state(), fs::Permissions::from_mode(0o777)).unwrap();
+        let restored = it.restore();
+        assert_eq!((restored.done.len(), restored.failed.len()), (0, 1));
+        assert!(it.apply().changes.iter().all(|change| change.forbidden == Some("it could not be noted")));
     }
 }

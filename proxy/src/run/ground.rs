@@ -55,17 +55,12 @@ pub(super) fn homes(cpus: &[Option<usize>]) -> Arc<[Option<usize>]> {
     (0..last).map(|cpu| cpus.iter().position(|own| *own == Some(cpu))).collect()
 }
 
-fn log_restored(restored: Vec<Restored>) {
-    for Restored { path, before, failed } in restored {
-        match failed {
-            None => tracing::info!(path, before, "set back what a proxy that crashed had changed"),
-            Some(error) => tracing::warn!(
-                path,
-                before,
-                error,
-                "could not set back what a proxy that crashed had changed"
-            ),
-        }
+fn log_restored(restored: Restored) {
+    for (path, before) in restored.done {
+        tracing::info!(path, before, "set back what a proxy that crashed had changed");
+    }
+    for (path, error) in restored.failed {
+        tracing::warn!(path, %error, "could not set back what a proxy that crashed had changed; its note stays");
     }
 }
 

@@ -227,15 +227,37 @@ fn deep_idle_states_are_found() {
 #[test]
 fn what_proxies_that_crashed_had_changed_is_set_back() {
     let tree = machines::bond_of_two_nodes();
-    let state = tree.path().join("run/tsubaki");
     let note =
         r#"[{"path":"proc/irq/60/smp_affinity_list","kind":"irq_affinity","before":"0-31","after":"4"}]"#;
     tree.write("run/tsubaki/placement-77.json", note);
     tree.write("proc/irq/60/smp_affinity_list", "4");
-    let settings = [("TSUBAKI_PLACEMENT_STATE_DIR", state.to_str().unwrap())];
-    let finished = tree.doctor(&["--restore"], &settings);
+    let finished = tree.doctor(&["--restore"], &[]);
     assert_eq!((finished.code, &*finished.stdout), (Some(0), "/proc/irq/60/smp_affinity_list: 0-31 again\n"));
     assert_eq!(tree.read("proc/irq/60/smp_affinity_list"), "0-31");
-    let again = tree.doctor(&["--restore"], &settings);
+    let again = tree.doctor(&["--restore"], &[]);
     assert!(again.stdout.starts_with("nothing to set back"), "{}", again.stdout);
+
+    std::os::unix::fs::symlink("/dev/null", tree.path().join("run/tsubaki/placement-no.json")).unwrap();
+    let unable = tree.doctor(&["--restore"], &[]);
+    assert_eq!((unable.code, &*unable.stdout), (Some(2), ""));
+    assert!(unable.stderr.contains("placement-no.json"), "{}", unable.stderr);
+}
+
+#[test]
+fn the_proxy_itself_is_no_fault_of_the_machine() {
+    let settings = ["--workers", "4"];
+    let (without, code) = report(&healthy(), &settings);
+    let running = healthy().process(800, "tsubaki", "0").process(801, "tsubaki", "8");
+    let (with, with_code) = report(&running, &settings);
+    assert_eq!((with, with_code), (without, code));
+}
+
+#[test]
+fn reserved_ports_stay_reserved() {
+    let tree = healthy()
+        .file("proc/sys/net/ipv4/ip_local_port_range", "1024 65535")
+        .file("proc/sys/net/ipv4/ip_local_reserved_ports", "16380,30000-30009");
+    let (report, _) = report(&tree, &[]);
+    let ports = check(&report, "net.ipv4.ip_local_port_range");
+    assert_eq!(ports["mend"][0], "sysctl -w net.ipv4.ip_local_reserved_ports=16380,30000-30009,6380");
 }

@@ -24,7 +24,7 @@ fn a_whole_plan_reads_like_this() {
     let plan = machines::xeon_alternating()
         .plan(&[("TSUBAKI_WORKERS", "2"), ("TSUBAKI_PLACEMENT_IRQ_AFFINITY", "true")]);
     let expected = "\
-2 workers: each worker has a CPU of its own; the card's NUMA node is filled first.
+2 workers: each worker has a CPU of its own, on few NUMA nodes.
 
 worker   CPU                                                  node  memory  queues
 0        1                                                    1     1       eth2 0,2,4,6
@@ -209,6 +209,84 @@ fn cpus_on_which_other_servers_are_pinned_come_last() {
         .process(702, "redis-server", "0-63")
         .process(703, "sshd", "18");
     assert_eq!(cpus(&tree.plan(&[("TSUBAKI_WORKERS", "2")])), "18 19");
+    // 48 and 49 share the cores of 16 and 17: after all free ones, here of other nodes.
+    let many = tree.plan(&[("TSUBAKI_WORKERS", "61")]);
+    assert!(cpus(&many).ends_with(" 63 16"), "{many}");
+}
+
+#[test]
+fn a_second_proxy_takes_another_node_rather_than_the_same_cpus() {
+    let tree = machines::small().process(70, "valkey-server", "2").process(71, "valkey-server", "3");
+    assert_eq!(cpus(&tree.plan(&[("TSUBAKI_WORKERS", "2")])), "0 1");
+}
+
+#[test]
+fn what_settings_leave_out_stays_out_where_nobody_is_pinned() {
+    let tree = machines::laptop();
+    let fenced = tree.plan(&[("TSUBAKI_PLACEMENT_CORES", "12-19"), ("TSUBAKI_WORKERS", "2")]);
+    assert_eq!(seats(&fenced), vec![["12-19", "any", "any", "-"].map(str::to_owned); 2]);
+    let spare = tree.plan(&[("TSUBAKI_PLACEMENT_SPARE_CORE", "true"), ("TSUBAKI_WORKERS", "2")]);
+    assert_eq!(seats(&spare)[0][0], "2,4,6,8,10,12-19,3,5,7,9,11");
+    let limited = tree.plan(&[("TSUBAKI_PLACEMENT_WORKERS_PER_NODE", "2")]);
+    assert_eq!(cpus(&limited), "any any");
+}
+
+#[test]
+fn a_quota_that_the_cpus_cannot_reach_binds_nobody() {
+    let tree = machines::container()
+        .file("proc/self/cgroup", "0::/pod")
+        .file("sys/fs/cgroup/pod/cpu.max", "200000 100000");
+    assert_eq!(cpus(&tree.plan(&[])), "18 50");
+}
+
+#[test]
+fn one_node_of_many_is_one_node() {
+    let tree = machines::epyc_four_nodes().allowed("16-23", "0-3");
+    assert_eq!(cpus(&tree.plan(&[("TSUBAKI_WORKERS", "2")])), "any any");
+}
+
+#[test]
+fn where_the_cards_node_may_not_be_used_the_nearest_is() {
+    let tree = machines::kunpeng().allowed("0-63", "0-3");
+    assert_eq!(seats(&tree.plan(&[("TSUBAKI_WORKERS", "33")]))[0][1], "1");
+}
+
+#[test]
+fn packets_that_are_passed_on_say_nothing_of_where_they_arrive() {
+    let tree = machines::small();
+    let settings = [("TSUBAKI_WORKERS", "2"), ("TSUBAKI_PLACEMENT_IRQ_AFFINITY", "true")];
+    tree.write("sys/class/net/eth0/queues/rx-1/rps_cpus", "f");
+    let plan = tree.plan(&settings);
+    assert!(plan.contains("what worker 1's queues receive is passed on to other CPUs (RPS)"), "{plan}");
+    tree.write("sys/class/net/eth0/queues/rx-1/rps_cpus", "8");
+    assert!(tree.plan(&settings).contains("by the worker on whose CPU its packets arrive"));
+}
+
+#[test]
+fn a_card_without_carrier_or_with_a_link_local_address_alone_is_no_clients() {
+    let tree = machines::bond_of_two_nodes().default_route("ens3f0");
+    let v6 = "fe800000000000000000000000000001 04 40 20 80     ens1f0";
+    assert_eq!(cpus(&tree.file("proc/net/if_inet6", v6).plan(&[("TSUBAKI_WORKERS", "2")])), "8 9");
+    let down = machines::bond_of_two_nodes();
+    down.write("sys/class/net/ens1f0/operstate", "down");
+    assert_eq!(cpus(&down.plan(&[("TSUBAKI_WORKERS", "2")])), "8 9");
+}
+
+#[test]
+fn in_a_container_what_cannot_be_seen_may_be_there() {
+    let tree = machines::small();
+    std::fs::create_dir_all(tree.path().join("proc/self/ns")).unwrap();
+    std::os::unix::fs::symlink("pid:[4026532200]", tree.path().join("proc/self/ns/pid")).unwrap();
+    let settings = [("TSUBAKI_WORKERS", "4"), ("TSUBAKI_PLACEMENT_IRQ_AFFINITY", "true")];
+    let plan = tree.plan(&settings);
+    assert!(plan.contains("no: irqbalance may run unseen"), "{plan}");
+    assert_eq!(cpus(&tree.plan(&[("TSUBAKI_WORKERS", "2")])), "2-3 2-3", "another container may use either");
+}
+
+#[test]
+fn without_sys_the_allowed_cpus_are_those_that_there_are() {
+    let tree = Tree::new("").allowed("4-7", "0");
+    assert_eq!(cpus(&tree.plan(&[])), "4 5 6 7");
 }
 
 #[test]
