@@ -63,6 +63,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check { id: "irq_affinity", look: network::irq_affinity },
     Check { id: "xps", look: network::xps },
     Check { id: "rps", look: network::rps },
+    Check { id: "gro_flush_timeout", look: network::held_packets },
     Check { id: "page_cache", look: memory::page_cache },
     Check { id: "numa_miss", look: memory::numa_miss },
     Check { id: "numa_pages_migrated", look: memory::migrations },
@@ -113,6 +114,7 @@ impl Verdict {
 pub(super) fn sysctl(name: &str, value: impl std::fmt::Display) -> Vec<String> {
     vec![
         format!("sysctl -w {name}={value}"),
-        format!("echo '{name} = {value}' >> /etc/sysctl.d/90-tsubaki.conf"),
+        // A file for each: to run it twice does no harm.
+        format!("echo '{name} = {value}' > /etc/sysctl.d/90-{name}.conf"),
     ]
 }

@@ -20,6 +20,9 @@ fn kib_a_page() -> u64 {
     rustix::param::page_size() as u64 / 1024
 }
 
+/// A watermark scale factor from which on it is no finding.
+const LEAST: u64 = 100;
+
 /// From this share of allocations on, in per cent, other nodes' memory counts as a finding.
 const MISSES_PERCENT: f64 = 10.0;
 
@@ -27,8 +30,6 @@ const MISSES_PERCENT: f64 = 10.0;
 const MIGRATIONS: f64 = 10.0;
 
 pub(super) fn watermarks(subject: &Subject<'_>) -> Verdict {
-    const LEAST: i64 = 100;
-    const WANTED: u64 = 1000;
     if !subject.is_numa() {
         return Verdict::one_node();
     }
@@ -39,16 +40,24 @@ pub(super) fn watermarks(subject: &Subject<'_>) -> Verdict {
         return Verdict::unreadable("vm.watermark_scale_factor");
     };
     let zones = zones(subject.root);
-    if factor >= LEAST {
+    if factor.unsigned_abs() >= LEAST {
         return Verdict::Ok(format!("{factor}: {}", reserves(&zones, factor.unsigned_abs())));
     }
-    let now = reserves(&zones, factor.unsigned_abs());
+    let (now, wanted) = (reserves(&zones, factor.unsigned_abs()), wanted(&zones));
     Verdict::finding(
-        format!("{factor}. Reclaim begins and ends at {now}; with {WANTED} at {}", reserves(&zones, WANTED)),
+        format!("{factor}. Reclaim begins and ends at {now}; with {wanted} at {}", reserves(&zones, wanted)),
         "Page cache of AOF and RDB files fills a node until its processes get memory of other nodes: kswapd starts too late \
-         and stops too early. What lies below the watermarks is kept free, so take less than 1000 where that is too much.",
-        sysctl("vm.watermark_scale_factor", WANTED),
+         and stops too early. What lies below the watermarks is kept free.",
+        sysctl("vm.watermark_scale_factor", wanted),
     )
+}
+
+/// 1000, as was measured on database hosts; less where the low watermark of the largest zone would pass 13 GiB.
+fn wanted(zones: &[Zone]) -> u64 {
+    const MEASURED: u64 = 1000;
+    const ENOUGH_KIB: u64 = 13 << 20;
+    let largest = zones.iter().map(|zone| zone.managed * kib_a_page()).max().unwrap_or_default();
+    (ENOUGH_KIB * 10_000).checked_div(largest).map_or(MEASURED, |factor| factor.clamp(LEAST, MEASURED))
 }
 
 /// `node 0 Normal 63/126 MiB`: the low and high watermark of each zone with this factor.
@@ -117,10 +126,7 @@ pub(super) fn page_cache(subject: &Subject<'_>) -> Verdict {
         (false, false) => Verdict::finding(
             full.join("; "),
             "Page cache has filled a node: its processes get memory of other nodes, or wait for reclaim.",
-            vec![
-                "sysctl -w vm.watermark_scale_factor=1000".to_owned(),
-                "sync; echo 1 > /proc/sys/vm/drop_caches".to_owned(),
-            ],
+            vec![format!("sysctl -w vm.watermark_scale_factor={}", wanted(&zones))],
         ),
     }
 }
@@ -152,7 +158,7 @@ pub(super) fn numa_miss(subject: &Subject<'_>) -> Verdict {
         (false, true) => Verdict::finding(
             found.join("; "),
             "Allocations often come from another node than the one that they are for: a node is or was full.",
-            vec!["numastat -m".to_owned(), "sysctl -w vm.watermark_scale_factor=1000".to_owned()],
+            vec![format!("sysctl -w vm.watermark_scale_factor={}", wanted(&zones(subject.root)))],
         ),
     }
 }

@@ -205,13 +205,33 @@ pub(super) fn rps(subject: &Subject<'_>) -> Verdict {
     };
     let files: Vec<String> = cards.iter().flat_map(passed_on).collect();
     if files.is_empty() {
-        return Verdict::Ok("off".to_owned());
+        let flows: u64 = cards.iter().flat_map(|card| &card.receive).map(|queue| queue.flows).sum();
+        return Verdict::Ok(format!("off; {flows} flows are passed on to their readers (RFS)"));
     }
     Verdict::finding(
         format!("on for {} receive queues", files.len()),
         "Packets are passed on from the queue's CPU to others before the worker gets them.",
         files.iter().map(|file| format!("echo 0 > /{file}")).collect(),
     )
+}
+
+pub(super) fn held_packets(subject: &Subject<'_>) -> Verdict {
+    const LONG_NS: u64 = 50_000;
+    let cards = cards(subject);
+    let known: Vec<(&Card, u64)> = cards.iter().filter_map(|card| Some((*card, card.holds_ns?))).collect();
+    let long: Vec<&(&Card, u64)> = known.iter().filter(|(_, held)| *held > LONG_NS).collect();
+    let text = |(card, held): &(&Card, u64)| format!("{} {} us", card.name, held / 1000);
+    match (known.is_empty(), long.is_empty()) {
+        (true, _) => Verdict::NotApplicable("no worker is pinned, or the cards do not say".to_owned()),
+        (false, true) => Verdict::Ok(known.iter().map(text).collect::<Vec<_>>().join(", ")),
+        (false, false) => Verdict::finding(
+            long.iter().map(|held| text(held)).collect::<Vec<_>>().join(", "),
+            "The card holds packets back to merge them, and a lone command waits as long.",
+            long.iter()
+                .map(|(card, _)| format!("echo 0 > /sys/class/net/{}/gro_flush_timeout", card.name))
+                .collect(),
+        ),
+    }
 }
 
 /// The cards whose queues have workers.

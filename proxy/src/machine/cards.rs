@@ -19,6 +19,8 @@ pub(crate) struct Card {
     pub(crate) is_up: bool,
     /// The interfaces below it: a bond's cards, a VLAN's parent.
     pub(crate) lower: Vec<String>,
+    /// How long it may hold received packets back to merge them, in nanoseconds, where the kernel says.
+    pub(crate) holds_ns: Option<u64>,
     /// The NUMA node that its device is attached to, if it has one and the machine says which.
     pub(crate) node: Option<usize>,
     /// Its receive queues, by number.
@@ -37,6 +39,8 @@ pub(crate) struct Queue {
     /// Receive: the CPUs to which packets are passed on (RPS). Transmit: the CPUs that send through it (XPS). `None` where
     /// the kernel does not say.
     pub(crate) steering: Option<CpuList>,
+    /// Receive: flows that are passed on to the CPU that reads them (RFS).
+    pub(crate) flows: u64,
 }
 
 const CARDS: &str = "sys/class/net";
@@ -67,12 +71,14 @@ fn card(root: &Root, interrupts: &Interrupts, name: String) -> Card {
             steering: root
                 .text(format!("{folder}/queues/{kind}-{number}/{steering}"))
                 .and_then(|text| parse_mask(&text)),
+            flows: root.value(format!("{folder}/queues/{kind}-{number}/rps_flow_cnt")).unwrap_or_default(),
         };
         root.numbered(format!("{folder}/queues"), &format!("{kind}-")).into_iter().map(queue).collect()
     };
     Card {
         is_physical: !device.is_empty(),
         is_up: root.text(format!("{folder}/operstate")).is_none_or(|state| state != "down"),
+        holds_ns: root.value(format!("{folder}/gro_flush_timeout")),
         lower: root
             .names(&folder)
             .iter()

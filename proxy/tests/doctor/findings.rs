@@ -81,6 +81,7 @@ const SPOILT: &[(&str, &str, &str, &str)] = &[
     ),
     ("cpu_governor", "sys/devices/system/cpu/cpu3/cpufreq/scaling_governor", "powersave", "powersave"),
     ("irqbalance", "proc/55/comm", "irqbalance", "it runs"),
+    ("gro_flush_timeout", "sys/class/net/ens3f0/gro_flush_timeout", "200000", "ens3f0 200 us"),
     ("rps", "sys/class/net/ens1f0/queues/rx-1/rps_cpus", "ff", "on for 1 receive queues"),
 ];
 
