@@ -79,6 +79,11 @@ pub fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     if args.restore {
         return restore(&root, &config);
     }
+    anyhow::ensure!(
+        root.path("proc/self/status").exists(),
+        "there is no machine to look at below {}: it has no proc/self/status",
+        root.path("").display()
+    );
     let mut machine = Machine::read(&root);
     // The one that is examined may run already: its own CPUs are not taken, and no other's can be told from them.
     machine.servers.retain(|server| server.name != "tsubaki");
@@ -103,10 +108,13 @@ fn restore(root: &Root, config: &Config) -> anyhow::Result<ExitCode> {
         Ok(below) if root.is_copy() => root.path(below),
         _ => state_dir.clone(),
     };
-    let Restored { done, failed, living } = placement::restore(root, &state_dir);
+    let Restored { done, left, failed, living } = placement::restore(root, &state_dir);
     let mut text = String::new();
     for (path, before) in &done {
         text += &format!("/{path}: {before} again\n");
+    }
+    for path in &left {
+        text += &format!("/{path}: left as it is, somebody has changed it since\n");
     }
     for path in &living {
         text += &format!("{}: its proxy lives, and sets back what it changed when it ends\n", path.display());
@@ -122,7 +130,7 @@ fn restore(root: &Root, config: &Config) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let failed: Vec<_> = failed.iter().map(|(path, error)| format!("{path}: {error}")).collect();
-    anyhow::bail!("cannot set back all (as root?): {}", failed.join("; "))
+    anyhow::bail!("cannot set back all: {}", failed.join("; "))
 }
 
 fn json(value: &impl serde::Serialize) -> anyhow::Result<String> {

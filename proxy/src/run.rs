@@ -117,9 +117,9 @@ impl Sizes {
         Self { clients: affordable.min(u64::from(wanted)) as usize, spares }
     }
 
-    /// Files that all clients that are allowed and all connections to nodes take, where so many are allowed.
-    pub(crate) fn needed(config: &Config, files: u64, workers: usize) -> u64 {
-        let reserved = reserved_files(workers, config.cluster.connections_per_node, spares(files, workers));
+    /// Files that all clients that are allowed and all connections to nodes take.
+    pub(crate) fn needed(config: &Config, workers: usize) -> u64 {
+        let reserved = reserved_files(workers, config.cluster.connections_per_node, MAX_SPARES);
         reserved + u64::from(config.listen.max_clients)
     }
 }

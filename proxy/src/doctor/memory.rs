@@ -102,6 +102,9 @@ pub(super) fn page_cache(subject: &Subject<'_>) -> Verdict {
     let zones = zones(subject.root);
     let mut found = Vec::new();
     let mut full = Vec::new();
+    // With high watermarks little is free by design, and reclaim is early enough.
+    let is_low =
+        subject.setting("vm.watermark_scale_factor").is_none_or(|factor| factor.unsigned_abs() < LEAST);
     for node in subject.machine.nodes.iter().filter(|node| node.memory_kib > 0) {
         let counters = subject.root.counters(format!("sys/devices/system/node/node{}/vmstat", node.id));
         let get = |name: &str| counters.get(name).copied();
@@ -115,7 +118,7 @@ pub(super) fn page_cache(subject: &Subject<'_>) -> Verdict {
         let text =
             format!("node {}: {}% free, {}% page cache", node.id, percent(free), percent(inactive + active));
         // Reclaim is at work or near, and what fills the node are files.
-        if free < 2 * high && percent(inactive + active) >= 25 {
+        if is_low && free < 2 * high && percent(inactive + active) >= 25 {
             full.push(text.clone());
         }
         found.push(text);
@@ -152,6 +155,13 @@ pub(super) fn numa_miss(subject: &Subject<'_>) -> Verdict {
             node.id
         ));
     }
+    // What was long ago is mended perhaps.
+    let now = subject.sample.rate("numa_miss").zip(subject.sample.rate("numa_hit"));
+    if let Some((miss, hit)) = now {
+        let percent = miss * 100.0 / (hit + miss).max(1.0);
+        missed = percent > MISSES_PERCENT && miss > MIGRATIONS;
+        found.push(format!("right now {percent:.1}% come from another node than wanted"));
+    }
     match (found.is_empty(), missed) {
         (true, _) => Verdict::unreadable("the nodes' numastat"),
         (false, false) => Verdict::Ok(found.join("; ")),
@@ -174,10 +184,10 @@ pub(super) fn migrations(subject: &Subject<'_>) -> Verdict {
             "{count} since the start; a copy does not tell how many a second"
         ));
     };
-    judge_migrations(count, rate)
+    judge_migrations(count, rate, subject.setting("kernel.numa_balancing").unwrap_or_default())
 }
 
-fn judge_migrations(count: u64, rate: f64) -> Verdict {
+fn judge_migrations(count: u64, rate: f64, balancing: i64) -> Verdict {
     let found = format!("{count} since the start, {rate:.0} a second");
     if rate < MIGRATIONS {
         return Verdict::Ok(found);
@@ -185,7 +195,8 @@ fn judge_migrations(count: u64, rate: f64) -> Verdict {
     Verdict::finding(
         found,
         "Pages move between nodes right now, inside page faults of whoever uses them.",
-        sysctl("kernel.numa_balancing", 0),
+        // Without its mode 1, whose migrations these are.
+        sysctl("kernel.numa_balancing", balancing & !1),
     )
 }
 
@@ -196,9 +207,9 @@ mod tests {
     #[test]
     fn pages_that_migrate_right_now_are_found_and_those_of_long_ago_not() {
         assert_eq!(
-            judge_migrations(1_000_000, 9.0),
+            judge_migrations(1_000_000, 9.0, 1),
             Verdict::Ok("1000000 since the start, 9 a second".to_owned())
         );
-        assert!(matches!(judge_migrations(10, 10.0), Verdict::Finding { .. }));
+        assert!(matches!(judge_migrations(10, 10.0, 1), Verdict::Finding { .. }));
     }
 }

@@ -85,17 +85,20 @@ pub(super) fn open_files(subject: &Subject<'_>) -> Verdict {
     let Some(hard) = hard else { return Verdict::unreadable("the limit of open files") };
     // No number: unlimited.
     let Ok(files) = hard.parse::<u64>() else { return Verdict::Ok(hard.to_owned()) };
-    let needed = Sizes::needed(subject.config, files, subject.plan.workers.len());
+    let needed = Sizes::needed(subject.config, subject.plan.workers.len());
     if files >= needed {
         return Verdict::Ok(format!("{files}, and {needed} are needed"));
+    }
+    let mut mend = vec![format!(
+        "# LimitNOFILE={needed} in the service's unit, or --ulimit nofile={needed} of its container"
+    )];
+    if subject.setting("fs.nr_open").is_some_and(|most| most.unsigned_abs() < needed) {
+        mend.extend(sysctl("fs.nr_open", needed));
     }
     Verdict::finding(
         format!("{files}, but max_clients and connections to nodes need {needed}"),
         "Fewer clients than max_clients are let in. This is the limit of the shell that runs the doctor: look at the service's.",
-        vec![
-            format!("systemctl edit tsubaki   # [Service] LimitNOFILE={needed}"),
-            format!("ulimit -Hn {needed}"),
-        ],
+        mend,
     )
 }
 
@@ -120,7 +123,7 @@ pub(super) fn receive_queues(subject: &Subject<'_>) -> Verdict {
     let cards = cards(subject);
     if cards.is_empty() {
         return Verdict::NotApplicable(
-            "no worker is pinned, or clients come through no card that is known".to_owned(),
+            "no worker is pinned, or clients come through no card that is known (--config or --listen say how they come)".to_owned(),
         );
     }
     let workers_of = |card: &Card| {

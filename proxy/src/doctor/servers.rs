@@ -13,11 +13,12 @@ pub(super) fn placement(subject: &Subject<'_>) -> Verdict {
     }
     let mut mend = Vec::new();
     let mut bad = Vec::new();
+    let mut unseen = false;
     for server in servers {
         let who = format!("{} {}", server.name, server.pid);
         if let Some(worker) = shared_core(subject, server) {
             bad.push(format!("{who} is pinned to the CPU of worker {worker}"));
-            mend.push("set placement.cores to CPUs on which no other server is pinned".to_owned());
+            mend.push("# set placement.cores to CPUs on which no other server is pinned".to_owned());
         }
         if !subject.is_numa() {
             continue;
@@ -33,6 +34,7 @@ pub(super) fn placement(subject: &Subject<'_>) -> Verdict {
         let memory = memory_by_node(subject.root, &server.pid.to_string(), Memory::Anonymous);
         let total: u64 = memory.values().sum();
         let own = memory.get(node).copied().unwrap_or_default();
+        unseen |= total == 0;
         if total > 0 && (total - own) * 100 / total > ELSEWHERE_PERCENT {
             bad.push(format!(
                 "{who} runs on node {node} and has {}% of its memory elsewhere",
@@ -46,7 +48,8 @@ pub(super) fn placement(subject: &Subject<'_>) -> Verdict {
     if bad.is_empty() {
         let each =
             servers.iter().map(|server| format!("{} {} on CPU {}", server.name, server.pid, server.allowed));
-        return Verdict::Ok(each.collect::<Vec<_>>().join("; "));
+        let hint = if unseen { "; where their memory lies only root sees" } else { "" };
+        return Verdict::Ok(each.collect::<Vec<_>>().join("; ") + hint);
     }
     Verdict::finding(
         bad.join("; "),

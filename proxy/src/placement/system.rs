@@ -50,6 +50,8 @@ struct Record {
 pub(crate) struct Restored {
     /// Files that hold again what they held: path below the root, and what.
     pub(crate) done: Vec<(String, String)>,
+    /// Files below the root that hold something else than the proxy wrote.
+    pub(crate) left: Vec<String>,
     /// What could not be set back, or looked at, and why.
     pub(crate) failed: Vec<(String, io::Error)>,
     /// State files of proxies that live.
@@ -172,7 +174,7 @@ impl Record {
         for note in std::mem::take(&mut self.notes) {
             match note.take_back(root) {
                 Ok(true) => restored.done.push((note.path, note.before)),
-                Ok(false) => {}
+                Ok(false) => restored.left.push(note.path),
                 Err(error) => {
                     restored.failed.push((note.path.clone(), error));
                     left.push(note);

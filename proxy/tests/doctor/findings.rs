@@ -178,6 +178,7 @@ fn a_node_full_of_page_cache_and_allocations_that_miss_are_found() {
     let zone = "Node 0, zone Normal\n min 5000\n low 10000\n high 15000\n managed 11000000\n";
     let tree = healthy()
         .file("proc/zoneinfo", zone)
+        .file("proc/sys/vm/watermark_scale_factor", "10")
         .file("sys/devices/system/node/node0/vmstat", &vmstat(20_000))
         .file("sys/devices/system/node/node1/vmstat", &vmstat(4_000_000))
         .file("sys/devices/system/node/node0/numastat", "numa_hit 800\nnuma_miss 0\nnuma_foreign 200")
@@ -239,9 +240,26 @@ fn what_proxies_that_crashed_had_changed_is_set_back() {
     assert!(again.stdout.starts_with("nothing to set back"), "{}", again.stdout);
 
     std::os::unix::fs::symlink("/dev/null", tree.path().join("run/tsubaki/placement-no.json")).unwrap();
+    // Whatever somebody else made of it since.
+    tree.write("run/tsubaki/placement-78.json", note);
+    tree.write("proc/irq/60/smp_affinity_list", "7");
     let unable = tree.doctor(&["--restore"], &[]);
-    assert_eq!((unable.code, &*unable.stdout), (Some(2), ""));
+    let left = "/proc/irq/60/smp_affinity_list: left as it is, somebody has changed it since\n";
+    assert_eq!((unable.code, &*unable.stdout), (Some(2), left));
     assert!(unable.stderr.contains("placement-no.json"), "{}", unable.stderr);
+}
+
+#[test]
+fn a_folder_that_is_no_machine_is_exit_code_2() {
+    let tree = Tree::new("0");
+    std::fs::remove_file(tree.path().join("proc/self/status")).unwrap();
+    let finished = tree.doctor(&[], &[]);
+    assert_eq!((finished.code, &*finished.stdout), (Some(2), ""));
+    assert!(
+        finished.stderr.starts_with("tsubaki: there is no machine to look at below "),
+        "{}",
+        finished.stderr
+    );
 }
 
 #[test]
