@@ -22,14 +22,20 @@ pub(super) fn zone_reclaim(subject: &Subject<'_>) -> Verdict {
     if !subject.is_numa() {
         return Verdict::one_node();
     }
-    match subject.setting("vm.zone_reclaim_mode") {
-        None => Verdict::unreadable("vm.zone_reclaim_mode"),
-        Some(0) => Verdict::Ok("0".to_owned()),
-        Some(value) => Verdict::finding(
-            value.to_string(),
-            "An allocation first reclaims page cache of its own node, although another has free memory.",
-            sysctl("vm.zone_reclaim_mode", 0),
-        ),
+    exactly(
+        subject,
+        "vm.zone_reclaim_mode",
+        0,
+        "An allocation first reclaims page cache of its own node, although another has free memory.",
+    )
+}
+
+/// For a setting that is right with one value alone.
+fn exactly(subject: &Subject<'_>, name: &'static str, wanted: i64, why: &'static str) -> Verdict {
+    match subject.setting(name) {
+        None => Verdict::unreadable(name),
+        Some(value) if value == wanted => Verdict::Ok(value.to_string()),
+        Some(value) => Verdict::finding(value.to_string(), why, sysctl(name, wanted)),
     }
 }
 
@@ -62,15 +68,12 @@ pub(super) fn overcommit(subject: &Subject<'_>) -> Verdict {
     if !subject.has_redis() {
         return Verdict::no_redis();
     }
-    match subject.setting("vm.overcommit_memory") {
-        None => Verdict::unreadable("vm.overcommit_memory"),
-        Some(1) => Verdict::Ok("1".to_owned()),
-        Some(value) => Verdict::finding(
-            value.to_string(),
-            "Redis forks to save and to synchronise replicas; the kernel may refuse the fork although it would hardly use memory.",
-            sysctl("vm.overcommit_memory", 1),
-        ),
-    }
+    exactly(
+        subject,
+        "vm.overcommit_memory",
+        1,
+        "Redis forks to save and to synchronise replicas; the kernel may refuse the fork although it would hardly use memory.",
+    )
 }
 
 pub(super) fn swappiness(subject: &Subject<'_>) -> Verdict {

@@ -94,39 +94,27 @@ pub(crate) fn arrivals(
         return evenly("clients come through no network card that is known");
     }
     for (number, seat) in workers.iter().enumerate() {
-        let own = queues.iter().filter(|queue| queue.worker == number).filter_map(|seat| {
-            let card = machine.card(&seat.card)?;
-            Some(interrupts(&card.receive, seat.queue).collect::<Vec<_>>())
-        });
-        let own: Vec<&Interrupt> = own.flatten().collect();
-        if passed_on(machine, queues, number, seat) {
+        let own: Vec<&Queue> = queues
+            .iter()
+            .filter(|queue| queue.worker == number)
+            .filter_map(|own| machine.card(&own.card)?.receive.iter().find(|queue| queue.number == own.queue))
+            .collect();
+        let is_own = |cpu: usize| seat.cpu() == Some(cpu);
+        if own.iter().filter_map(|queue| queue.steering.as_ref()).any(|cpus| !cpus.iter().all(is_own)) {
             return evenly(&format!(
                 "what worker {number}'s queues receive is passed on to other CPUs (RPS)"
             ));
         }
-        if own.is_empty() {
+        let mut interrupts = own.iter().flat_map(|queue| &queue.interrupts).peekable();
+        if interrupts.peek().is_none() {
             return evenly(&format!("worker {number} has no receive queue of its own"));
         }
-        let feeds =
-            |interrupt: &&Interrupt| seat.cpu().is_some_and(|cpu| will_go_to(interrupt, cpu, changes));
-        if !own.iter().all(feeds) {
+        let feeds = |interrupt: &Interrupt| seat.cpu().is_some_and(|cpu| will_go_to(interrupt, cpu, changes));
+        if !interrupts.all(feeds) {
             return evenly(&format!("the interrupts of worker {number}'s queues go to other CPUs"));
         }
     }
     Arrivals::Cpu
-}
-
-/// Whether one of the worker's receive queues hands its packets to other CPUs.
-fn passed_on(machine: &Machine, queues: &[QueueSeat], worker: usize, seat: &Seat) -> bool {
-    queues.iter().filter(|queue| queue.worker == worker).any(|queue| {
-        let receive = machine.card(&queue.card).map(|card| card.receive.iter());
-        let steering = receive
-            .into_iter()
-            .flatten()
-            .find(|it| it.number == queue.queue)
-            .and_then(|it| it.steering.as_ref());
-        steering.is_some_and(|cpus| cpus.iter().any(|cpu| seat.cpu() != Some(cpu)))
-    })
 }
 
 fn will_go_to(interrupt: &Interrupt, cpu: usize, changes: &[Change]) -> bool {

@@ -31,9 +31,8 @@ impl Ground {
     pub(super) fn prepare(&mut self, config: &Config) -> Applied {
         let changes = std::mem::take(&mut self.plan.changes);
         let applied = placement::apply(&self.root, changes, &config.placement.state_dir);
-        self.plan.changes.clone_from(&applied.changes);
-        let Plan { workers, queues, changes, .. } = &self.plan;
-        self.plan.arrivals = placement::arrivals(&self.machine, workers, queues, changes);
+        let Plan { workers, queues, .. } = &self.plan;
+        self.plan.arrivals = placement::arrivals(&self.machine, workers, queues, &applied.changes);
         applied
     }
 
