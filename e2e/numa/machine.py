@@ -1,9 +1,9 @@
 """A virtual machine with two NUMA nodes, for proofs that need a real kernel's placement of threads and memory.
 
 It has four CPUs, 0 and 1 on node 0, 2 and 3 on node 1, and on node 1 a network card of four queue pairs. It runs under
-QEMU without hardware virtualization, in a network namespace of its own: only what `outside` and `spawn` start there can
-reach it. Nothing outlives the process that entered it, not even one that was killed: QEMU and whatever was started
-outside die with it, and the namespace, which has no name, goes with the last process in it.
+QEMU without hardware virtualization, in a network namespace of its own: only what `spawn` starts there can reach it.
+Nothing outlives the process that entered it, not even one that was killed: QEMU and whatever was spawned die with it, and
+the namespace, which has no name, goes with the last process in it.
 
 This module knows how the machine is built, started and talked to. It must not know what is tested in it, nor tsubaki.
 What must be installed beforehand, `install` beside this file installs.
@@ -63,7 +63,7 @@ DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
 
 
 class MachineError(Exception):
-    """The machine did not start or ended, or a command in it or outside failed; its text has the output."""
+    """The machine did not start or ended, or a command in it failed; its text has the output."""
 
 
 class Machine:
@@ -102,18 +102,6 @@ class Machine:
         out, err = (base64.b64decode(part).decode(errors="replace") for part in (out, err))
         if code != "0":
             raise MachineError(f"in the guest, exit code {code} (limit {timeout} s): {command}\n{out}{err}")
-        return out
-
-    def outside(self, argv, timeout=60):
-        """Runs a program of this host where the guest can be reached, and returns what it printed."""
-        with self.spawn(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            try:
-                out, err = process.communicate(timeout=timeout)
-            except BaseException:
-                process.kill()
-                raise
-        if process.returncode != 0:
-            raise MachineError(f"outside, exit code {process.returncode}: {' '.join(argv)}\n{out}{err}")
         return out
 
     def spawn(self, argv, **options):

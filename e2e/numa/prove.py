@@ -56,7 +56,7 @@ class Guest:
     """The machine as the proofs see it: its proxy, and what its kernel says."""
 
     def __init__(self, machine):
-        self.sh, self.outside, self.spawn = machine.sh, machine.outside, machine.spawn
+        self.sh, self.spawn = machine.sh, machine.spawn
 
     def wait(self, what, command):
         end = time.monotonic() + PATIENCE
