@@ -505,9 +505,20 @@ mod tests {
         let (pipe, link) = (it.state().join("placement-a.json"), it.state().join("placement-b.json"));
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
+        // Notes that would be believed, where a link leads.
+        let elsewhere = it.folder.path().join("elsewhere.json");
+        let note = Note {
+            path: IRQ.to_owned(),
+            kind: ChangeKind::IrqAffinity,
+            before: "1".to_owned(),
+            after: BEFORE[0].to_owned(),
+        };
+        fs::write(&elsewhere, serde_json::to_string(&[note]).unwrap()).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, it.state().join("placement-c.json")).unwrap();
         let restored = it.restore();
-        assert_eq!((restored.done.len(), restored.failed.len()), (0, 2), "{restored:?}");
-        assert!(pipe.exists() && link.is_symlink());
+        assert_eq!((restored.done.len(), restored.failed.len()), (0, 3), "{restored:?}");
+        assert!(pipe.exists() && link.is_symlink() && elsewhere.exists());
+        assert_eq!(it.files(), BEFORE);
     }
 
     #[test]
